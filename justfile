@@ -27,7 +27,7 @@ test:
 fuzz TARGET MINUTES:
     fuzz/run {{TARGET}} {{MINUTES}}
 
-# The pipeline of the README.
+# The whole pipeline, from random weights.
 quickstart:
     cargo run --release -- run workflows/quickstart.yaml
 

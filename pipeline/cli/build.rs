@@ -1,5 +1,5 @@
-//! Lists the files under `workflows/recipes`, so that the binary holds all of them (`src/shipped.rs`), and writes the
-//! text of `--version`: version, commit and features (`src/args.rs`).
+//! Generates two inputs of the build: the list of files under `workflows/recipes`, which the binary embeds
+//! (`src/shipped.rs`), and the text of `--version` with version, commit and features (`src/args.rs`).
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 fn main() -> io::Result<()> {
-    // Read at run time: a built script may be reused for another checkout of the same sources.
+    // The variable is read at run time, since cargo may reuse a built script for another checkout of the same sources.
     let root = Path::new(&set("CARGO_MANIFEST_DIR")?).join("../../workflows/recipes").canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
@@ -25,7 +25,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `0.1.0 (1a2b3c4d, features: kubernetes)`; unknown parts are left out.
+/// Returns `0.1.0 (1a2b3c4d, features: kubernetes)`, without parts that are unknown or empty.
 fn version() -> io::Result<String> {
     let mut more: Vec<String> = commit()?.into_iter().collect();
     let mut features: Vec<String> = std::env::vars_os()
@@ -40,8 +40,9 @@ fn version() -> io::Result<String> {
     Ok(if more.is_empty() { version } else { format!("{version} ({})", more.join(", ")) })
 }
 
-/// Returns the first digits of the commit: of the environment variable `TRAINYARD_COMMIT`, or of the checkout's HEAD.
-/// Outside a checkout there is no commit. Changes that are not committed do not show.
+/// Returns the first digits of the commit, from the environment variable `TRAINYARD_COMMIT` or from HEAD of the
+/// checkout. Returns `None` outside a checkout. Uncommitted changes have no effect. Errors: the variable is not a
+/// commit.
 fn commit() -> io::Result<Option<String>> {
     println!("cargo::rerun-if-env-changed=TRAINYARD_COMMIT");
     let given = std::env::var("TRAINYARD_COMMIT").unwrap_or_default();
@@ -60,7 +61,7 @@ fn shortened(id: &str) -> Option<String> {
     (id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id[..8].to_lowercase())
 }
 
-/// Reads the commit of HEAD from git's files; cargo runs this script again when one of them changes.
+/// Reads the commit of HEAD from the files of git. Cargo runs this script again when one of them changes.
 fn head(root: &Path) -> Option<String> {
     let mut folder = root.join(".git");
     // In a worktree, `.git` is a file that names the folder.
@@ -69,18 +70,20 @@ fn head(root: &Path) -> Option<String> {
     }
     let head = watched(&folder.join("HEAD"))?;
     let Some(name) = head.strip_prefix("ref:").map(str::trim) else { return Some(head) };
-    // A worktree shares its branches with the folder that `commondir` names.
+    // A worktree stores its branches in the folder that `commondir` names.
     let shared = watched(&folder.join("commondir")).map_or_else(|| folder.clone(), |path| folder.join(path.trim()));
     if let Some(id) = watched(&shared.join(name)) {
         return Some(id);
     }
-    // The next commit writes the file of the branch, which cargo cannot watch before; this log changes with it.
+    // The next commit writes the file of the branch, which cargo cannot watch while it is missing; this log changes
+    // with it.
     watched(&folder.join("logs/HEAD"));
     let packed = watched(&shared.join("packed-refs"))?;
     packed.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' ').map(str::to_string))
 }
 
-/// Reads a file, and makes cargo run this script again when it changes. Cargo takes a missing file for a changed one.
+/// Reads a file, and makes cargo run this script again when it changes. Returns `None` for an unreadable file, which is
+/// not watched: cargo would treat a missing file as changed.
 fn watched(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     println!("cargo::rerun-if-changed={}", path.display());

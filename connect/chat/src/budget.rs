@@ -1,8 +1,8 @@
-//! The limit on spend: amounts reserved for requests in flight count as spent.
+//! Enforces the spend limit of a chat client. Amounts reserved for requests in flight count as spent.
 //!
-//! A token has at least one byte, so the bytes of a request bound the tokens of its prompt, and the limit of a response
-//! bounds those of the response. A request whose maximum could exceed the limit waits for those in flight, which
-//! usually cost less than was reserved for them, and is rejected if no request is in flight.
+//! A token has at least one byte, so the bytes of a request bound the tokens of its prompt; the token limit bounds
+//! those of the response. A request whose maximum cost could exceed the limit waits for the requests in flight, which
+//! usually cost less than their reserved amounts. If no request is in flight, it is rejected.
 
 use crate::options::{ChatOptions, Price};
 use trainyard_core::{Error, Result};
@@ -21,9 +21,10 @@ impl Budget {
         let response = options.limit().unwrap_or(0);
         Self { price: options.price, limit: options.spend_limit, response, spent: 0.0, reserved: 0.0 }
     }
-    /// Reserves the maximum cost of a request of this many bytes; returns `None` if it must wait for those in flight.
+    /// Reserves the maximum cost of a request of `bytes` bytes and returns the reserved amount, or `None` if the
+    /// request must wait until one of the requests in flight has settled.
     ///
-    /// Errors: invalid, if no request is in flight and it could exceed the limit.
+    /// Errors: invalid, if the request could exceed the limit while no request is in flight.
     pub fn reserve(&mut self, bytes: usize, in_flight: bool) -> Result<Option<f64>> {
         let max_cost = self.price.map_or(0.0, |price| price.of(bytes as u64, self.response));
         if let Some(limit) = self.limit
@@ -35,7 +36,8 @@ impl Budget {
         self.reserved += max_cost;
         Ok(Some(max_cost))
     }
-    /// Records the cost of a request with a response; without a count of its tokens it is the reserved amount.
+    /// Replaces a reserved amount by the cost of the response's tokens. Without token counts (`None`), the reserved
+    /// amount counts as spent.
     pub fn settle(&mut self, reserved: f64, tokens: Option<(u64, u64)>) {
         self.release(reserved);
         match tokens {
@@ -43,11 +45,11 @@ impl Budget {
             None => self.spent += reserved,
         }
     }
-    /// Releases the amount of a request without a response.
+    /// Releases the reserved amount of a request that got no response.
     pub fn release(&mut self, reserved: f64) {
         self.reserved = (self.reserved - reserved).max(0.0);
     }
-    /// Records the cost of a response that was already stored.
+    /// Adds the cost of a response that the store already held.
     pub fn record_stored(&mut self, (prompt, response): (u64, u64)) {
         self.spent += self.price.map_or(0.0, |price| price.of(prompt, response));
     }

@@ -1,5 +1,5 @@
-//! Client of one model: requests are sent as fast as the options permit, and every response is stored before it is
-//! used.
+//! Sends the chat requests of one part to one model. Requests are sent as fast as the options permit, and every
+//! response is stored before the part receives it.
 
 use crate::budget::Budget;
 use crate::models::Models;
@@ -44,7 +44,7 @@ pub struct ChatClient {
     /// Ids that wait for each response.
     waiters: BTreeMap<Digest, Vec<ChatRequestId>>,
     ready: VecDeque<(ChatRequestId, Result<ChatResponse>)>,
-    /// Requests of this round that were counted, and those of all rounds that the budget includes.
+    /// Requests that this round counted.
     counted: BTreeSet<Digest>,
     charged: BTreeSet<Digest>,
     usage: ChatUsage,
@@ -65,9 +65,10 @@ struct InFlightRequest {
 }
 
 impl ChatClient {
-    /// Opens a client of a model, with the stage's shared state. No request is sent yet.
+    /// Opens a client of a model with the stage's shared state, and registers it in the account of usage. No request is
+    /// sent yet.
     ///
-    /// Errors: invalid (the address, a key that the stage lacks).
+    /// Errors: invalid (the address, or a key that the stage lacks).
     pub fn open(models: &Arc<Models>, options: &ChatOptions) -> Result<Self> {
         let address = BaseUrl::read(&options.endpoint)?;
         let service = options.service.clone().unwrap_or_else(|| address.to_string());
@@ -95,8 +96,8 @@ impl ChatClient {
             listed: true,
         })
     }
-    /// Excludes responses from the output `requests` and the stage's own metrics: for a part that a resumed attempt
-    /// does not repeat, so that both are the same as without a pause.
+    /// Excludes the responses of this client from the output `requests` and from the stage's metrics. A part that a
+    /// resumed attempt does not repeat uses it, so that both are the same as without an interruption.
     pub fn unlisted(mut self) -> Self {
         self.listed = false;
         self.models.exclude(self.account_index);
@@ -106,12 +107,14 @@ impl ChatClient {
     pub fn usage(&self) -> ChatUsage {
         self.usage
     }
-    /// Begins a round: later requests count anew, so that a round counts the same whether or not the earlier ones were
-    /// part of this attempt.
+    /// Begins a round. Requests of earlier rounds are counted again when they recur, so that the counts of a round do
+    /// not depend on the rounds that this attempt has run before.
     pub fn begin_round(&mut self) {
         self.counted.clear();
     }
-    /// Sends a request, whose response [`ChatClient::next`] returns. Errors: bug, if it has no canonical form.
+    /// Queues a request, whose response [`ChatClient::next`] returns. Equal requests share one response.
+    ///
+    /// Errors: bug, if the request has no canonical form.
     pub fn send(&mut self, request: &ChatRequest) -> Result<ChatRequestId> {
         let id = ChatRequestId(self.next);
         self.next += 1;
@@ -126,12 +129,13 @@ impl ChatClient {
         }
         Ok(id)
     }
-    /// Returns the next response, in the order of arrival, or `None` after `wait`, or if there is no open request. The
-    /// inner error is about this request alone: the server rejects it, or its response is not a chat completion.
+    /// Sends queued requests and returns the next response in the order of arrival. Returns `None` after `wait`, or at
+    /// once if no request is open. The inner error concerns one request: the server rejects it, or its response is not
+    /// a chat completion.
     ///
     /// Errors end the stage: the server is unreachable (retryable), it rejects the key or lacks the model (invalid), it
-    /// responds as another model (invalid), the limit on spend is reached (invalid), the stage was cancelled. Responses
-    /// in flight are first awaited and stored.
+    /// responds as another model (invalid), the spend limit is reached (invalid), or the stage was cancelled. Before an
+    /// error is returned, the responses in flight are awaited and stored.
     pub fn next(&mut self, wait: Duration) -> Result<Option<(ChatRequestId, Result<ChatResponse>)>> {
         let deadline = self.clock.monotonic().saturating_add(wait);
         loop {
@@ -150,9 +154,10 @@ impl ChatClient {
             }
         }
     }
-    /// Sends requests and waits for all responses, which are in the same order. `done` receives their number.
+    /// Sends requests, waits for all responses, and returns them in the order of the requests. `done` is called after
+    /// each response with the number of responses so far; its error ends the wait.
     ///
-    /// Errors: those of [`ChatClient::next`].
+    /// Errors: those of [`ChatClient::next`] and of `done`.
     pub fn send_all(
         &mut self,
         requests: &[ChatRequest],
@@ -185,7 +190,7 @@ impl ChatClient {
         self.receive(pause)
     }
 
-    /// Takes the responses that are already stored.
+    /// Looks up the stored responses of new requests, and queues the requests without one for sending.
     fn look_up(&mut self) -> Result<()> {
         if self.fresh.is_empty() {
             return Ok(());
@@ -202,7 +207,7 @@ impl ChatClient {
         Ok(())
     }
 
-    /// Sends the requests that are permitted now.
+    /// Sends queued requests within the limits on concurrency, rate and spend.
     fn send_waiting(&mut self) -> Result<()> {
         while let Some((_, request)) = self.waiting.front()
             && self.in_flight.len() < self.options.concurrency
@@ -220,7 +225,7 @@ impl ChatClient {
         Ok(())
     }
 
-    /// Takes the responses that arrive within a time.
+    /// Receives the responses that arrive within `wait`, and stores them.
     fn receive(&mut self, wait: Duration) -> Result<()> {
         let Some(first) = self.http.next(wait) else { return Ok(()) };
         let mut results = vec![first];
@@ -250,8 +255,8 @@ impl ChatClient {
         end.map_or(Ok(()), Err)
     }
 
-    /// Returns the record of a response to store. A response that is not a chat completion is not stored: a retry may
-    /// succeed.
+    /// Settles budget and rate of a response, and returns its record to store. A response that is not a chat completion
+    /// fails its request and is not stored (`None`): a retry may succeed.
     fn record_response(&mut self, flight: InFlightRequest, body: Value) -> Result<Option<(Digest, Vec<u8>)>> {
         let read = ChatResponse::read(&body);
         let tokens = read.as_ref().ok().and_then(|response| response.tokens);
@@ -266,7 +271,8 @@ impl ChatClient {
         Ok(Some((flight.digest, record)))
     }
 
-    /// Takes a stored response. Errors: data (a damaged record), invalid (another model has responded).
+    /// Counts a stored response and resolves its waiting requests. Errors: data (a damaged record), invalid (another
+    /// model has responded).
     fn take(&mut self, digest: &Digest, bytes: &[u8], is_new: bool) -> Result<()> {
         let record = ChatRecord::read(bytes, digest)?;
         let response = ChatResponse::read(&record.answer)?;
@@ -310,7 +316,7 @@ impl ChatClient {
         }
     }
 
-    /// Waits for the responses in flight, and stores them.
+    /// Waits for the responses in flight and stores them. After a cancellation it waits for at most [`GRACE`].
     fn drain_in_flight(&mut self) {
         let deadline = self.clock.monotonic() + GRACE;
         while !self.in_flight.is_empty() {
@@ -321,14 +327,14 @@ impl ChatClient {
             let Some(flight) = self.in_flight.remove(&id) else { continue };
             let Ok(body) = response else { continue };
             if let Ok(Some(record)) = self.record_response(flight, body) {
-                // The stage ends with the first error, not with its consequences.
+                // The stage reports the first error, not those that follow from it.
                 let _ = self.models.keep(vec![record]);
             }
         }
     }
 }
 
-/// Returns whether a fault is about one request, so that others may succeed.
+/// Returns whether a fault concerns a single request, so that other requests may succeed.
 fn is_request_fault(fault: &HttpFault) -> bool {
     matches!(fault.status, Some(400 | 413 | 414 | 422)) || fault.error.kind == ErrorKind::Data
 }

@@ -1,8 +1,9 @@
-//! Client for language models at endpoints of OpenAI's chat completions, for stages that require a model's text.
+//! Sends chat requests to language models at endpoints of OpenAI's chat completions, for stages that require a model's
+//! text.
 //!
-//! A stage opens its [`Models`] once; a part that uses a model opens a [`ChatClient`] there by its [`ChatOptions`].
-//! Every response is stored as soon as it arrives, by the content of its request, so a crash loses none and an equal
-//! request is not paid again (`docs/design/0033-endpoints.md`).
+//! A stage opens its [`Models`] once. Each part that uses a model opens a [`ChatClient`] with these models and its
+//! [`ChatOptions`]. Every response is stored under the digest of its request as soon as it arrives, so a crash loses no
+//! response and an equal request is not paid for again (`docs/design/0033-endpoints.md`).
 mod budget;
 mod client;
 mod models;

@@ -1,5 +1,5 @@
-//! State that a running stage shares with its parts that use models: keys, stored responses, and the account of all
-//! usage.
+//! Holds the state that a running stage shares with its parts that use models: API keys, stored responses, and the
+//! account of their usage.
 
 use crate::record::ChatRecord;
 use crate::response::ChatResponse;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trainyard_api::{CancelToken, RequestCache, RequestsInMemory, StageContext};
 use trainyard_core::{Digest, Error, Result, Secret, SecretName, Secrets};
 
-/// Port of a stage that uses models: as an input, stored responses; as an output, all used ones.
+/// Name of the port: as an input it has stored responses, as an output all responses that the stage used.
 const PORT: &str = "requests";
 
 /// Models at endpoints, with the keys and stored responses of a stage.
@@ -33,7 +33,8 @@ struct Account {
 }
 
 impl Models {
-    /// Creates the models of a running stage. Errors: data, if the input `requests` has other content than responses.
+    /// Creates the models of a running stage, and reads its input `requests`. Errors: data, if the input is not a table
+    /// of responses.
     pub fn of_stage(context: &StageContext) -> Result<Arc<Self>> {
         let mut given = BTreeMap::new();
         for artifact in context.many(PORT) {
@@ -45,22 +46,23 @@ impl Models {
         let (secrets, cache, cancel) = (context.secrets.clone(), context.requests.clone(), context.cancel.clone());
         Ok(Arc::new(Self { secrets, cache, cancel, given, account }))
     }
-    /// Creates models without keys, whose responses are kept as long as this value exists.
+    /// Creates models without keys, which keep responses in memory until they are dropped.
     pub fn in_memory() -> Arc<Self> {
         Self::with_cache(Arc::new(RequestsInMemory::default()))
     }
-    /// Creates models without keys, whose responses are kept in `cache`.
+    /// Creates models without keys, which keep responses in `cache`.
     pub fn with_cache(cache: Arc<dyn RequestCache>) -> Arc<Self> {
         let (secrets, cancel) = (Secrets::default(), CancelToken::default());
         Arc::new(Self { secrets, cache, cancel, given: BTreeMap::new(), account: Mutex::default() })
     }
-    /// Adds a part; returns its index in the account.
+    /// Adds a client to the account and returns its index.
     pub(crate) fn register(&self, tally: ChatUsage) -> usize {
         let mut account = self.account();
         account.tallies.push((tally, true));
         account.tallies.len() - 1
     }
-    /// Returns the usage of all listed parts, under the names of [`crate::metrics`]; empty without any request.
+    /// Returns the usage of all listed clients, under the names of [`crate::metrics`]. The list is empty until a
+    /// request has a response.
     pub fn values(&self) -> Vec<(&'static str, f64)> {
         let mut sums: Vec<(&'static str, f64)> = Vec::new();
         let account = self.account();
@@ -104,7 +106,8 @@ impl Models {
             false => Ok(()),
         }
     }
-    /// Returns the records of requests: given ones first.
+    /// Returns the stored records of requests, in their order. Records of the input `requests` take precedence over
+    /// those of the cache.
     pub(crate) fn find(&self, requests: &[Digest]) -> Result<Vec<Option<Vec<u8>>>> {
         let unknown: Vec<Digest> = requests.iter().filter(|r| !self.given.contains_key(r)).cloned().collect();
         let mut cached = if unknown.is_empty() { Vec::new() } else { self.cache.find(&unknown)? }.into_iter();

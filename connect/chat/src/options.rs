@@ -1,4 +1,4 @@
-//! Options of a model at an endpoint in a workflow file.
+//! Defines the options of a model at an endpoint, as a workflow file sets them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use trainyard_core::units::parse_duration;
 use trainyard_core::{OptionProblem, SecretName};
 use trainyard_http::{BaseUrl, RequestLimits};
 
-/// Maximum bytes of one answer.
+/// Maximum bytes of one response.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
-/// Fields of a request that only this program sets.
+/// Fields of a request that workflow files may not set.
 const RESERVED_FIELDS: [&str; 8] =
     ["messages", "model", "n", "response_format", "stream", "stream_options", "tools", "seed"];
-/// Fields of a request with the limit of an answer.
+/// Fields of a request that limit the tokens of the response.
 const LIMIT_FIELDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// A model at an endpoint.
@@ -139,12 +139,12 @@ impl ChatOptions {
     pub fn new(endpoint: impl Into<String>, model: impl Into<String>) -> Self {
         Self { endpoint: endpoint.into(), model: model.into(), ..Self::default() }
     }
-    /// Returns the maximum tokens of an answer, in whichever field it is sent.
+    /// Returns the maximum tokens of a response, from `max_tokens` or a field of `extra`.
     pub fn limit(&self) -> Option<u64> {
         let limit = LIMIT_FIELDS.iter().filter_map(|name| self.extra.get(*name)?.as_u64()).max();
         limit.or(self.max_tokens.map(u64::from))
     }
-    /// Returns the limits of requests.
+    /// Returns the limits of the HTTP requests.
     pub(crate) fn limits(&self) -> RequestLimits {
         let timeout = parse_duration(&self.timeout).unwrap_or(Duration::from_secs(300));
         RequestLimits {
@@ -197,7 +197,7 @@ impl ChatOptions {
         problems.extend(self.spend_limit_problem());
         problems
     }
-    /// Returns the problem of a limit on spend that cannot be checked.
+    /// Returns the problem of a spend limit that cannot be checked, for lack of a price or of a token limit.
     fn spend_limit_problem(&self) -> Option<OptionProblem> {
         self.spend_limit?;
         let (message, help) = match (self.price, self.limit()) {

@@ -1,4 +1,4 @@
-//! Limits of requests and tokens in a minute, enforced by spacing requests.
+//! Enforces the limits of requests and tokens per minute by spacing requests.
 
 use crate::options::ChatOptions;
 use std::time::Duration;
@@ -28,13 +28,13 @@ impl RateLimiter {
         let free = self.requests_free.max(self.tokens_free);
         Duration::try_from_secs_f64(free - now.as_secs_f64()).unwrap_or_default()
     }
-    /// Records a sent request with its expected tokens.
+    /// Records that a request was sent at `now` with its expected tokens.
     pub fn record_sent(&mut self, now: Duration, tokens: u64) {
         let now = now.as_secs_f64();
         self.requests_free = self.requests_free.max(now) + self.request;
         self.tokens_free = self.tokens_free.max(now) + self.token * tokens as f64;
     }
-    /// Corrects the expected tokens of a request to the actual ones.
+    /// Replaces the expected tokens of a request by the actual ones.
     pub fn correct_tokens(&mut self, expected: u64, tokens: u64) {
         self.tokens_free += self.token * (tokens as f64 - expected as f64);
     }

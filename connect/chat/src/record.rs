@@ -1,18 +1,18 @@
-//! Requests by their content, and the stored form of their responses.
+//! Defines the digest of a request's content and the stored form of its response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trainyard_core::canonical::canonical_json;
 use trainyard_core::{Digest, Error, Result};
 
-/// Version of the form.
+/// Version of the stored form.
 const FORMAT: u32 = 1;
 
 /// Content of a request: everything that a response may depend on, and no more. The key, the number of attempts and the
 /// rate are excluded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChatRequestKey {
-    /// Address, or the name in its place.
+    /// Address of the service, or the option `service` in its place.
     pub service: String,
     /// Path below the address.
     pub path: String,

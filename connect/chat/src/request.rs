@@ -1,4 +1,4 @@
-//! Requests to a model: a conversation, tools, the form of the response.
+//! Defines requests to a model: a conversation, tools, and the form of the response.
 
 use crate::options::{ChatOptions, Structure};
 use crate::response::ChatToolCall;
@@ -12,7 +12,7 @@ pub struct ChatRequestMessage {
     pub text: String,
     /// Calls of an assistant message.
     pub calls: Vec<ChatToolCall>,
-    /// Id of the call that a tool's result answers.
+    /// Id of the call to which a tool's result belongs.
     pub tool_call_id: Option<String>,
 }
 
@@ -58,12 +58,13 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// Creates a request of one message, after a system message unless that is empty.
+    /// Creates a request of one user message, after a system message if `system` is not empty.
     pub fn from_prompt(system: &str, user: impl Into<String>) -> Self {
         let head = (!system.is_empty()).then(|| ChatRequestMessage::new("system", system));
         Self { messages: head.into_iter().chain([ChatRequestMessage::new("user", user)]).collect(), ..Self::default() }
     }
-    /// Returns the request as it is sent. Its keys are in the order of their names, independent of `options`.
+    /// Returns the body for the server, in which `options` set model, sampling and limits. Its keys are sorted by name,
+    /// so equal requests have equal bytes.
     pub(crate) fn body(&self, options: &ChatOptions) -> Value {
         let mut body = Map::new();
         body.insert("model".into(), json!(options.model));
@@ -75,7 +76,7 @@ impl ChatRequest {
             body.insert("temperature".into(), json!(temperature));
         }
         if let Some(seed) = options.seed {
-            // An integer that every server's JSON supports.
+            // All servers support integers below 2³¹.
             body.insert("seed".into(), json!((u64::from(seed) + self.draw) & 0x7fff_ffff));
         }
         if !self.tools.is_empty() {

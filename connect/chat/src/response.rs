@@ -1,4 +1,4 @@
-//! A server's response, after validation.
+//! Validates a server's response and defines its parts: text, tool calls, log-probabilities.
 
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
@@ -32,11 +32,11 @@ impl ChatToolCall {
 /// Reason of a response's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatFinishReason {
-    /// The model ended it, or called tools.
+    /// The model ended the response, or called tools.
     Stop,
     /// The limit of tokens was reached.
     Length,
-    /// The server withheld it.
+    /// The server withheld the response.
     Filtered,
 }
 
@@ -89,9 +89,10 @@ impl ChatResponse {
             logprobs: logprobs.and_then(|tokens| tokens.iter().map(logprob).collect()),
         })
     }
-    /// Returns the object of the requested form: the whole text, or the first object in it that is JSON.
+    /// Returns the JSON object of a response with a requested form. It is the first JSON object that begins at some
+    /// brace of the text.
     ///
-    /// Errors: data, if the model declined, was cut off, or wrote no object.
+    /// Errors: data, if the model refused, was cut off, or wrote no object.
     pub fn object(&self) -> Result<Value> {
         if let Some(refusal) = &self.refusal {
             return Err(Error::data(format!("the model refused: {}", cut(refusal))));

@@ -1,4 +1,4 @@
-//! One model for many threads: each waits for its own response, and a separate thread sends the requests.
+//! Shares one model between threads. Each thread waits for its own response, and a separate thread sends the requests.
 
 use crate::client::{ChatClient, ChatRequestId};
 use crate::request::ChatRequest;
@@ -11,18 +11,18 @@ use trainyard_core::{Error, Resolver, Result};
 /// Interval at which new requests are read while responses are awaited.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Result of a request. The outer error ends the stage, as that of [`ChatClient::next`] does; the inner one is about
-/// this request alone.
+/// Result of a request. The outer error ends the stage, like that of [`ChatClient::next`]; the inner error concerns one
+/// request.
 pub type ChatResult = Result<Result<ChatResponse>>;
 
 /// A pending response.
 pub type Promise = trainyard_core::Promise<ChatResult>;
 
-/// A model for several threads. Ends with its last handle.
+/// Handle of a model for several threads. The sending thread ends when the last handle is dropped.
 pub struct SharedChatClient(Sender<(ChatRequest, Resolver<ChatResult>)>);
 
 impl SharedChatClient {
-    /// Starts the thread. Errors: retryable, if there is no thread for it.
+    /// Moves the client to a new thread, which sends the requests. Errors: retryable, if the thread cannot be started.
     pub fn open(chat: ChatClient) -> Result<Self> {
         let (sender, receiver) = channel();
         let thread = std::thread::Builder::new().name("model-line".into()).spawn(move || serve(chat, &receiver));
@@ -30,17 +30,18 @@ impl SharedChatClient {
             .map_err(|e| Error::retryable(format!("cannot start the thread that sends requests to the model: {e}")))?;
         Ok(Self(sender))
     }
-    /// Sends a request.
+    /// Sends a request and returns a promise of its response. Does not block.
     pub fn send(&self, request: ChatRequest) -> Promise {
         let (promise, resolver) =
             Promise::new(|| Err(Error::bug("the thread that sends requests to the model has ended")));
-        // If the thread has ended, the resolver is dropped, which results in that error.
+        // If the thread has ended, the resolver is dropped and the promise fails with the error above.
         self.0.send((request, resolver)).ok();
         promise
     }
 }
 
-/// Sends requests until all handles are dropped. An error that ends the stage is the response to all later requests.
+/// Sends requests until all handles are dropped. After an error that ends the stage, every request fails with this
+/// error.
 fn serve(mut chat: ChatClient, requests: &Receiver<(ChatRequest, Resolver<ChatResult>)>) {
     let mut waiting: BTreeMap<ChatRequestId, Resolver<ChatResult>> = BTreeMap::new();
     let mut failure = None;

@@ -1,4 +1,4 @@
-//! The table `requests`: every response that a stage used, in the order of the requests' digests.
+//! Writes and reads the table `requests`: every response that a stage used, in the order of the requests' digests.
 //!
 //! | column | type | meaning |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! | `body`, `answer` | string | JSON as it was sent and received |
 //! | `prompt_tokens`, `completion_tokens` | i64, null | as the server counts them |
 //!
-//! Responses are buffered in a file of the scratch folder, since they may exceed memory.
+//! The stage buffers responses in a file of its scratch folder, since they may exceed memory.
 
 use crate::record::{ChatRecord, ChatRequestKey};
 use crate::response::ChatResponse;
@@ -24,7 +24,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 use trainyard_tables::{BatchWriter, TableBuilder, read_batches};
 
-/// Rows that are read back at once.
+/// Rows per batch when the buffered responses are read back.
 const ROWS: usize = 512;
 
 #[derive(Serialize, Deserialize)]
@@ -55,11 +55,11 @@ impl UsedResponses {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         Ok(Self { file: file.map_err(|e| io_error(&path, &e))?, path, end: 0, offsets: BTreeMap::new() })
     }
-    /// Returns whether there is no response yet.
+    /// Returns whether the table has no row.
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }
-    /// Adds a response, unless it is present.
+    /// Adds a response, unless the table already has one of this request.
     pub fn add(&mut self, request: &Digest, record: &ChatRecord, response: &ChatResponse) -> Result<()> {
         if self.offsets.contains_key(request) {
             return Ok(());
@@ -83,7 +83,7 @@ impl UsedResponses {
         self.end += line.len() as u64;
         Ok(())
     }
-    /// Writes the table.
+    /// Writes the table to the Parquet file `to`.
     pub fn write(mut self, to: &Path) -> Result<()> {
         let offsets: Vec<(u64, usize)> = std::mem::take(&mut self.offsets).into_values().collect();
         let mut table: Option<BatchWriter> = None;
@@ -120,7 +120,8 @@ fn batch(rows: &[ChatRequestRow]) -> Result<RecordBatch> {
         .build()
 }
 
-/// Returns the records of such a table, by request. Errors: data, for any other table, or a row that was changed.
+/// Returns the records of a table `requests` by the digest of their request. Errors: data, if the file has other
+/// columns, or a row differs from its digest.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<Digest, Vec<u8>>> {
     let mut records = BTreeMap::new();
     for batch in &read_batches(path)?.1 {

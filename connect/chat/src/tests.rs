@@ -1,4 +1,4 @@
-//! Chats with a correct or faulty server: requests, stored answers, and errors that end the stage.
+//! Tests chats with a correct or faulty server: requests, stored responses, and errors that end the stage.
 
 use crate::{ChatClient, ChatOptions, ChatRequest, ChatUsage, Models, Price};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn shouting(body: &Value, _: usize) -> MockResponse {
     says(body, &body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_uppercase())
 }
 
-/// Returns the texts of all answers, and the tally.
+/// Returns the texts of all responses, and the usage.
 fn run(
     models: &Arc<Models>,
     options: &ChatOptions,
@@ -87,7 +87,7 @@ fn server_faults_are_retried_and_next_stage_sends_only_missing_requests() {
     let (texts, _) = run(&Models::in_memory(), &ChatOptions { attempts: 4, ..options(&broken) }, &requests(3)).unwrap();
     assert_eq!(texts, ["QUESTION 0", "QUESTION 1", "QUESTION 2"]);
 
-    // The first six requests are answered, and then the server is gone.
+    // The server responds to the first six requests, and then hangs.
     let stored = Arc::new(RequestsInMemory::default());
     let dying =
         MockChatServer::start(|body, number| if number < 6 { shouting(body, number) } else { MockResponse::Hang });
@@ -147,7 +147,7 @@ fn response_of_another_model_is_reported_and_stored() {
 #[test]
 fn spend_limit_ends_stage_and_paid_responses_are_stored() {
     let served = MockChatServer::start(shouting);
-    // An answer costs 10 + 5 · 10 = 60 millionths, and at most about 100 + 20 · 10.
+    // A response costs 10 + 5 · 10 = 60 millionths, and at most about 100 + 20 · 10.
     let price = Some(Price { input: 1.0, output: 10.0 });
     let frugal = |limit| ChatOptions { price, spend_limit: Some(limit), max_tokens: Some(20), ..options(&served) };
     let stored = Arc::new(RequestsInMemory::default());

@@ -1,29 +1,29 @@
-//! Usage of models, and its cost.
+//! Counts the requests and tokens of models, and computes their cost.
 
 use crate::options::Price;
 use trainyard_core::MetricInfo;
 
-/// Usage of one part: the same whether responses are new or were stored before.
+/// Usage of one part. Except for `sent`, it does not depend on which responses were stored before.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ChatUsage {
     /// Distinct requests with a response, in each round.
     pub requests: u64,
-    /// Number of them that were sent to a server.
+    /// Number of these requests that were sent to a server.
     pub sent: u64,
-    /// Tokens of their prompts, as servers count them.
+    /// Tokens of the prompts, as servers count them.
     pub prompt_tokens: u64,
-    /// Tokens of their responses.
+    /// Tokens of the responses, as servers count them.
     pub completion_tokens: u64,
     /// Price of tokens, if the options set it.
     pub price: Option<Price>,
 }
 
 impl ChatUsage {
-    /// Returns the cost of these tokens, or `None` without a price.
+    /// Returns the cost of the tokens, or `None` if the options set no price.
     pub fn cost(&self) -> Option<f64> {
         self.price.map(|price| price.of(self.prompt_tokens, self.completion_tokens))
     }
-    /// Returns the values of [`metrics`].
+    /// Returns the values of [`metrics`]; the cost only with a price.
     pub fn values(&self) -> Vec<(&'static str, f64)> {
         let counts = [
             ("requests", self.requests as f64),
@@ -32,7 +32,7 @@ impl ChatUsage {
         ];
         counts.into_iter().chain(self.cost().map(|cost| ("cost", cost))).collect()
     }
-    /// Returns the difference to an earlier usage.
+    /// Returns the usage since an earlier state of the same counters.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             requests: self.requests - earlier.requests,

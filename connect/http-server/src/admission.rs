@@ -1,7 +1,8 @@
-//! Admission of requests by their head.
+//! Admits or denies requests by their headers, before their body is read.
 //!
-//! A web page whose domain resolves to 127.0.0.1 sends its own name in `Host`, and a page of another origin sends it in
-//! `Origin`: without credentials, these headers keep browsers from using a server of this machine for a foreign page.
+//! A web page whose domain resolves to 127.0.0.1 sends its own name in `Host`, and a page of another origin sends that
+//! origin in `Origin`. A server without credentials checks both headers, so that browsers cannot use it for foreign
+//! pages.
 
 use crate::policy::RequestPolicy;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
@@ -22,8 +23,8 @@ pub enum RequestDenial {
     OtherOrigin,
 }
 
-/// Admits a request by its headers and its target. Returns the holder of its credential, which `find` looks up, or
-/// `None` if the server needs no credential.
+/// Admits a request by its headers and its target. `find` looks up the holder of a credential, who is returned; a
+/// server without credentials returns `None`.
 pub fn admit<T>(
     policy: &RequestPolicy,
     headers: &HeaderMap,
@@ -45,15 +46,15 @@ pub fn admit<T>(
     Ok(None)
 }
 
-/// Returns the credential of a request.
+/// Returns the credential of a request, from `Authorization: Bearer` or, where the policy permits, `x-api-key`.
 pub fn credential<'r>(policy: &RequestPolicy, headers: &'r HeaderMap) -> Option<&'r str> {
     let bearer = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     let api_key = || text(headers, HeaderName::from_static("x-api-key")).filter(|_| policy.x_api_key);
     bearer.or_else(api_key).map(str::trim)
 }
 
-/// Compares two digests in constant time. Of a credential, compare the digest and not the text, whose length would
-/// determine the time.
+/// Compares two digests in constant time. Compare digests of credentials and not their texts: the time of a text
+/// comparison would reveal the length.
 pub fn same_digest(a: &Digest, b: &Digest) -> bool {
     a.as_str().as_bytes().ct_eq(b.as_str().as_bytes()).into()
 }

@@ -1,11 +1,11 @@
-//! Binding to an address.
+//! Binds the server to an address.
 
 use crate::policy::RequestPolicy;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use trainyard_core::{Error, Result};
 
-/// Listens on an address. Errors: invalid (a network address without credentials, or one that cannot be bound).
+/// Listens on an address. Errors: invalid (a network address without credentials, or an address that cannot be bound).
 pub async fn bind(address: SocketAddr, policy: &RequestPolicy) -> Result<TcpListener> {
     if !policy.protected && !address.ip().is_loopback() {
         let credential = policy.credential;

@@ -1,4 +1,4 @@
-//! Reading of bodies.
+//! Reads the bodies of requests within limits on size and time.
 
 use axum::BoxError;
 use axum::body::Body;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep, timeout};
 
-/// Factor over the permitted size up to which a body is read before the connection is closed.
+/// Multiple of the permitted size up to which a body is read before the connection is closed.
 const OVERREAD_FACTOR: usize = 8;
 
 /// Reason why a body could not be read.
@@ -25,8 +25,8 @@ pub enum BodyError {
     Broken(axum::Error),
 }
 
-/// Reads a body of at most `max` bytes, which must arrive within `limit`. One that is somewhat too large is read to
-/// its end, so that the client receives the response.
+/// Reads a body of at most `max` bytes, which must arrive within `limit`. A larger body is read to its end up to
+/// `OVERREAD_FACTOR` times `max`, so that the client receives the response.
 pub async fn read_body(body: Body, max: usize, limit: Duration) -> Result<Vec<u8>, BodyError> {
     timeout(limit, collect(body, max)).await.unwrap_or(Err(BodyError::Late))
 }
@@ -45,12 +45,12 @@ async fn collect(body: Body, max: usize) -> Result<Vec<u8>, BodyError> {
     if total > max { Err(BodyError::TooLarge) } else { Ok(bytes) }
 }
 
-/// Returns whether the cause of an error is a body that made no progress.
+/// Returns whether an error was caused by a body that made no progress.
 pub fn is_stalled(error: &(dyn StdError + 'static)) -> bool {
     error.is::<StalledBody>() || error.source().is_some_and(is_stalled)
 }
 
-/// Error of a body that made no progress for this time.
+/// Error of a body of which no bytes arrived for this time.
 #[derive(Debug)]
 struct StalledBody(Duration);
 
@@ -71,7 +71,7 @@ pub struct TimedBody {
 }
 
 impl TimedBody {
-    /// Bounds the waits of a body.
+    /// Limits each wait for bytes of `body` to `limit`.
     pub fn new(body: Incoming, limit: Duration) -> Self {
         Self { body, limit, wait: None }
     }

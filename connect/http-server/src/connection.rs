@@ -1,4 +1,4 @@
-//! One connection: its requests, or its refusal.
+//! Serves the requests of one connection, or refuses the connection.
 
 use crate::body::TimedBody;
 use crate::limits::ServerLimits;
@@ -47,7 +47,7 @@ pub async fn handle_connection(
 }
 
 async fn wait_for_stop(mut stopping: watch::Receiver<bool>) {
-    // Without a sender the server has ended, too.
+    // The sender is dropped when the server has ended.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 

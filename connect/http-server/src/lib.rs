@@ -1,12 +1,13 @@
-//! An HTTP/1 server around a router: binding, admission of requests, bounds on connections and bodies, shutdown.
+//! Runs an HTTP/1 server around a router: it binds, admits requests, limits connections and bodies, and shuts down.
 //!
 //! ```text
 //! bind ─▶ serve: accept ─▶ connection ─▶ router of the caller: admit, read_body or an extractor ─▶ handler
 //!                   └─ too many ─▶ 503
 //! ```
 //!
-//! Callers differ in their credentials, in the wording of errors and in the format of error responses: a
-//! [`RequestPolicy`] holds the choices, and the caller translates [`RequestDenial`] and [`BodyError`].
+//! Callers differ in their credentials, in the wording of errors and in the format of error responses. A
+//! [`RequestPolicy`] holds credentials and wording, and the caller converts [`RequestDenial`] and [`BodyError`] to
+//! responses.
 
 mod admission;
 mod bind;

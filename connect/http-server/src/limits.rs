@@ -1,12 +1,12 @@
-//! Bounds of a server, independent of its requests.
+//! Defines the limits of a server on connections and on waiting for their bytes.
 
 use std::time::Duration;
 
-/// Bounds on connections and their reading.
+/// Limits on connections and on waiting for their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
     /// Time for the head of a request, from the accepted connection or the end of the previous response on; then the
-    /// connection is closed. So it is also the time for which an unused connection is kept.
+    /// connection is closed. It also limits the time for which an idle connection stays open.
     pub head: Duration,
     /// Time for which a request waits for more of its body; then reading the body fails.
     pub body: Duration,

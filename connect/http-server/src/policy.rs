@@ -1,9 +1,9 @@
-//! Choices in which servers differ.
+//! Defines the settings in which servers differ: credentials and advice to users.
 
 /// Credentials of a server, and its advice to users.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestPolicy {
-    /// Whether requests must have a credential. Without, the server listens on loopback only, and a request must name
+    /// Whether requests must have a credential. Otherwise the server listens on loopback only, and a request must name
     /// this machine in `Host` and must not come from a page of another origin.
     pub protected: bool,
     /// Noun for the credential in errors, such as `token`.

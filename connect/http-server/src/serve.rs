@@ -1,4 +1,4 @@
-//! Accepting of connections, and shutdown.
+//! Accepts connections until shutdown.
 
 use crate::connection::{handle_connection, refuse_connection};
 use crate::limits::ServerLimits;
@@ -17,8 +17,8 @@ const MAX_REFUSED: usize = 64;
 /// Pause after a connection could not be accepted, as when the process has too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Serves requests until `stop` is done, then completes the current ones. Dropping the future cuts them off. `busy` is
-/// the JSON body of the refusal of a connection above the limit.
+/// Serves requests until `stop` is done, then completes the current ones and returns. If the future is dropped, the
+/// open connections are cut off. A connection above the limit is refused with the JSON body `busy`.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -56,7 +56,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Events are small, and waiting for more of them would delay tokens.
+                // Server-sent events are small, and buffering would delay tokens.
                 let _ = stream.set_nodelay(true);
                 return stream;
             }

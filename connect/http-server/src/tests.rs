@@ -1,4 +1,4 @@
-//! The server over real connections.
+//! Tests the server over real connections.
 
 use super::{
     BodyError, RequestDenial, RequestPolicy, ServerLimits, admit, bind, is_stalled, read_body, same_digest, serve,

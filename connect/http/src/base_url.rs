@@ -1,4 +1,4 @@
-//! Address of a service.
+//! Parses the address of a service.
 
 use reqwest::Url;
 use std::fmt;
@@ -9,9 +9,10 @@ use trainyard_core::{Error, Result};
 pub struct BaseUrl(Url);
 
 impl BaseUrl {
-    /// Reads an absolute URL. A last part `/v1`, as in OpenAI's clients, is dropped: paths are given in full.
+    /// Parses an absolute URL. A last segment `/v1`, which OpenAI's clients require, is removed: requests name their
+    /// full path.
     ///
-    /// Errors: invalid, for another scheme, a query, or credentials, which would be shown together with the address.
+    /// Errors: invalid, for another scheme, a query, or credentials, which error messages would reveal.
     pub fn read(text: &str) -> Result<Self> {
         let Self(mut url) = Self::exact(text)?;
         let path = url.path().trim_end_matches('/');
@@ -19,7 +20,7 @@ impl BaseUrl {
         url.set_path(&path);
         Ok(Self(url))
     }
-    /// Reads an address like [`BaseUrl::read`], for a service with one path, which is unchanged.
+    /// Parses the URL of a service with a single path, which is kept unchanged. Errors: as [`BaseUrl::read`].
     pub fn exact(text: &str) -> Result<Self> {
         let invalid = |message: String| Error::invalid(message).help("write a URL such as `http://127.0.0.1:8000`");
         let url = Url::parse(text).map_err(|e| invalid(format!("`{text}` is not a URL: {e}")))?;
@@ -35,11 +36,11 @@ impl BaseUrl {
         }
         Ok(Self(url))
     }
-    /// Returns the address itself.
+    /// Returns the URL.
     pub(crate) fn url(&self) -> Url {
         self.0.clone()
     }
-    /// Returns the URL of a path below the address, which begins with a slash.
+    /// Returns the URL of `path`, which begins with a slash, below the address.
     pub(crate) fn join(&self, path: &str) -> Url {
         let mut url = self.0.clone();
         url.set_path(&format!("{}{path}", self.0.path().trim_end_matches('/')));

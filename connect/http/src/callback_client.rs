@@ -1,4 +1,4 @@
-//! Requests to one address from any thread, whose responses are passed to callbacks.
+//! Sends requests to one address from any thread, and passes the responses to callbacks.
 
 use crate::background::Background;
 use crate::base_url::BaseUrl;
@@ -7,21 +7,22 @@ use crate::transport::{Credentials, HttpRequest, HttpResponse, HttpTransport, Re
 use std::sync::Arc;
 use trainyard_core::Result;
 
-/// Sends requests on a separate thread. Requests in flight are cancelled when it is dropped.
+/// Client that sends requests on a separate thread. Dropping the client cancels the requests in flight.
 pub struct CallbackClient {
     background: Background,
     client: Arc<HttpTransport>,
 }
 
 impl CallbackClient {
-    /// Creates the client without sending a request. The credentials are headers of every request. Errors: invalid (a
-    /// header).
+    /// Creates the client without sending a request. Every request has the headers of `credentials`.
+    ///
+    /// Errors: invalid (a header), retryable (the thread cannot be started).
     pub fn open(address: BaseUrl, credentials: impl Into<Credentials>, limits: RequestLimits) -> Result<Self> {
         let background = Background::start()?;
         Ok(Self { background, client: Arc::new(HttpTransport::new(address, credentials.into(), limits)?) })
     }
-    /// Sends a request. `callback` gets the response on a thread of the client; it is not called if the client is
-    /// dropped before.
+    /// Sends a request. The client calls `callback` with the response on its thread, unless the client is dropped
+    /// before.
     pub fn send(&self, request: HttpRequest, callback: impl FnOnce(Result<HttpResponse, HttpFault>) + Send + 'static) {
         let client = self.client.clone();
         self.background.spawn(async move { callback(client.send(&request).await) });

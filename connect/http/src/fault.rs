@@ -1,4 +1,4 @@
-//! Failures of a request, and whether a retry may succeed.
+//! Classifies failures of a request by whether a retry may succeed.
 
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use trainyard_core::Error;
 /// Maximum characters of a service's message in an error.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// Progress of a request without a usable response.
+/// Progress of a request that has no usable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryStatus {
     /// The request was not processed: the connection failed, or the service reported too many requests.
@@ -19,7 +19,7 @@ pub enum DeliveryStatus {
     MaybeProcessed,
 }
 
-/// A request without a usable response.
+/// Failure of a request without a usable response.
 #[derive(Debug, Clone)]
 pub struct HttpFault {
     /// Status of the response, if there was one.
@@ -36,7 +36,7 @@ impl From<HttpFault> for Error {
     }
 }
 
-/// Fault of one attempt, and whether to retry.
+/// Failure of one attempt, and whether to retry.
 pub(crate) enum AttemptFault {
     /// The same request may succeed later, at the earliest after this time.
     Retryable(HttpFault, Option<Duration>),
@@ -48,14 +48,15 @@ impl AttemptFault {
     pub fn retryable(error: Error) -> Self {
         Self::undelivered(DeliveryStatus::MaybeProcessed, error)
     }
-    /// Creates the fault of a request that made this progress.
+    /// Creates the fault of a request without a response, which may be retried.
     pub fn undelivered(delivery: DeliveryStatus, error: Error) -> Self {
         Self::Retryable(HttpFault { status: None, delivery, error }, None)
     }
     pub fn permanent(error: Error) -> Self {
         Self::Final(HttpFault { status: None, delivery: DeliveryStatus::MaybeProcessed, error })
     }
-    /// Creates the fault of a response without a success status. `wait` is the requested delay before the next attempt.
+    /// Creates the fault of a response with an error status. `wait` is the delay that the service requests before the
+    /// next attempt.
     pub fn from_status(place: &str, status: StatusCode, body: &str, wait: Option<Duration>) -> Self {
         let detail = error_message(body);
         let suffix = if detail.is_empty() { String::new() } else { format!(": {detail}") };
@@ -85,7 +86,8 @@ impl AttemptFault {
     }
 }
 
-/// Returns the message of a body: that of an error in one of the usual forms, else its text; short, on one line.
+/// Returns the message of an error body: the message field of a JSON body in a usual form, else the text, shortened and
+/// on one line.
 fn error_message(body: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
     let message = parsed.as_ref().and_then(|value| {

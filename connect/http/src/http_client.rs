@@ -1,4 +1,4 @@
-//! Requests from synchronous threads to asynchronous ones.
+//! Sends requests from synchronous threads through an asynchronous transport.
 
 use crate::background::Background;
 use crate::base_url::BaseUrl;
@@ -18,7 +18,7 @@ pub struct HttpRequestId(u64);
 
 type ResponseResult = Result<Value, HttpFault>;
 
-/// Sends requests to one service on separate threads. Requests in flight are cancelled when it is dropped.
+/// Client that sends requests to one service on a separate thread. Dropping the client cancels the requests in flight.
 pub struct HttpClient {
     background: Background,
     client: Arc<HttpTransport>,
@@ -29,23 +29,27 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Creates the client without sending a request. `key` is the bearer token of every request.
+    /// Creates the client without sending a request. `key` is the bearer token of every request; `None` sends no
+    /// credentials.
+    ///
+    /// Errors: invalid (a header), retryable (the thread cannot be started).
     pub fn open(address: BaseUrl, key: Option<Secret>, limits: RequestLimits) -> Result<Self> {
         let background = Background::start()?;
         let (sender, receiver) = channel();
         let client = Arc::new(HttpTransport::new(address, key.into(), limits)?);
         Ok(Self { background, client, sender, receiver, in_flight: BTreeMap::new(), next: 0 })
     }
-    /// Sends a request and waits for its response.
+    /// Sends a request and blocks until its response. The response does not pass through [`HttpClient::next`].
     pub fn request(&self, request: JsonRequest) -> ResponseResult {
         self.start(request).recv().unwrap_or_else(|_| Err(no_response()))
     }
-    /// Sends requests together and waits for all responses, which are in the same order.
+    /// Sends requests together, blocks until all responses, and returns them in the order of the requests.
     pub fn request_all(&self, requests: Vec<JsonRequest>) -> Vec<ResponseResult> {
         let started: Vec<_> = requests.into_iter().map(|request| self.start(request)).collect();
         started.into_iter().map(|response| response.recv().unwrap_or_else(|_| Err(no_response()))).collect()
     }
-    /// Sends a request whose response [`HttpClient::next`] returns. `guard` is dropped when the request ends.
+    /// Sends a request whose response [`HttpClient::next`] returns. `guard` is dropped when the request ends or is
+    /// cancelled.
     pub fn send(&mut self, request: JsonRequest, guard: impl Send + 'static) -> HttpRequestId {
         let id = HttpRequestId(self.next);
         self.next += 1;
@@ -53,7 +57,7 @@ impl HttpClient {
         let handle = self.background.spawn(async move {
             let response = client.send_json(&request).await;
             drop(guard);
-            // The receiver does not exist while the client is dropped.
+            // The receiver no longer exists while the client is dropped.
             sender.send((id, response)).ok();
         });
         if let Some(handle) = handle {
@@ -61,13 +65,14 @@ impl HttpClient {
         }
         id
     }
-    /// Returns the next response to a sent request, in the order of arrival, or `None` after `wait`.
+    /// Returns the next response to a request of [`HttpClient::send`], in the order of arrival, or `None` if no
+    /// response arrives within `wait`.
     pub fn next(&mut self, wait: Duration) -> Option<(HttpRequestId, ResponseResult)> {
         let (id, response) = self.receiver.recv_timeout(wait).ok()?;
         self.in_flight.remove(&id);
         Some((id, response))
     }
-    /// Cancels a request. Its response may have arrived already.
+    /// Cancels a request. [`HttpClient::next`] may still return its response if it has already arrived.
     pub fn cancel(&mut self, id: HttpRequestId) {
         if let Some(handle) = self.in_flight.remove(&id) {
             handle.abort();

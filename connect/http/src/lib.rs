@@ -1,9 +1,9 @@
-//! Client for the HTTP services that stages depend on: JSON requests and responses, many at a time.
+//! Sends JSON requests to the HTTP services that stages depend on, many at a time.
 //!
-//! A [`HttpClient`] (one thread sends) or a [`CallbackClient`] (many do) sends requests from synchronous threads,
-//! retries those that may succeed later, limits time, size and number, and returns failures as an
-//! [`Error`](trainyard_core::Error) of the right kind. It is independent of the service: the caller defines the meaning
-//! of a request. Keys are used in headers only.
+//! An [`HttpClient`], owned by one thread, and a [`CallbackClient`], shared by several threads, send requests from
+//! synchronous code. They retry requests that may succeed later, limit time, size and concurrency, and return failures
+//! as an [`Error`](trainyard_core::Error) of the kind that decides about retries. They do not depend on the service:
+//! the caller defines the meaning of a request. Keys appear in headers only.
 mod background;
 mod base_url;
 mod callback_client;

@@ -1,19 +1,19 @@
-//! Delays before a request is sent again.
+//! Computes the delay before a request is sent again.
 
 use jiff::fmt::rfc2822;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use std::time::Duration;
 use trainyard_core::Chance;
 
-/// Delay before the second attempt; it doubles from there.
+/// Delay before the second attempt; each later delay doubles it.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// Maximum delay between later attempts.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Maximum delay that a service may request.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Returns the delay after `attempts` attempts: half of it fixed, half random, so that requests that failed together
-/// are not repeated together. At least the delay that the service requested.
+/// Returns the delay after `attempts` attempts. Half of it is random, so that requests that failed together are not
+/// repeated together. If the service `requested` a delay, the result is at least that long.
 pub fn retry_delay(attempts: u32, requested: Option<Duration>, chance: &Chance) -> Duration {
     let full = FIRST_DELAY.saturating_mul(1 << (attempts.saturating_sub(1)).min(16)).min(MAX_DELAY);
     let random = chance.at("retry", &[u64::from(attempts)]).uniform();
@@ -24,7 +24,8 @@ pub fn retry_delay(attempts: u32, requested: Option<Duration>, chance: &Chance) 
     }
 }
 
-/// Returns the delay of the header `Retry-After`: seconds, or a date, relative to the response's own `Date`.
+/// Returns the delay of the header `Retry-After`, in seconds or as a date relative to the response's `Date`. Returns
+/// `None` if the header is absent or invalid.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let value = text(RETRY_AFTER)?;

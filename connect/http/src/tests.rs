@@ -1,4 +1,4 @@
-//! Requests against a small scripted server.
+//! Tests requests against a small scripted server.
 
 use crate::{BaseUrl, HttpClient, JsonRequest, RequestLimits};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Requests to one service, with a key, limits and retries.
+//! Sends requests to one service, with credentials, limits and retries.
 
 use crate::base_url::BaseUrl;
 use crate::fault::{AttemptFault, DeliveryStatus, HttpFault};
@@ -50,10 +50,10 @@ impl JsonRequest {
     }
 }
 
-/// Whether the response so far (its content type, its bytes) is complete for the body.
+/// Whether a response is complete, given its content type, the bytes so far and the body of the request.
 pub type CompleteFn = fn(&str, &[u8], &str) -> bool;
 
-/// A message to the address itself, whose response is text.
+/// A request to the address itself, whose response is text.
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
     pub body: String,
@@ -65,16 +65,17 @@ pub struct HttpRequest {
     pub accept: &'static str,
     /// Response header to return.
     pub response_header: Option<&'static str>,
-    /// Whether the message may be sent again if it may have arrived; otherwise only if it certainly did not.
+    /// Whether the request may be repeated after it may have been processed. Otherwise it is repeated only if it was
+    /// not.
     pub idempotent: bool,
     /// Whether the response is one JSON value: an incomplete one is a connection failure.
     pub is_json: bool,
-    /// When to stop reading a stream that stays open; `None` reads to its end.
+    /// Detects when to stop reading a stream that stays open; `None` reads to its end.
     pub is_complete: Option<CompleteFn>,
 }
 
 impl HttpRequest {
-    /// Creates a JSON message that may be sent again, with a JSON response.
+    /// Creates an idempotent request with a JSON body, which accepts a JSON response.
     pub fn json(body: String) -> Self {
         let (headers, accept) = (Vec::new(), "application/json");
         Self {
@@ -90,14 +91,14 @@ impl HttpRequest {
     }
 }
 
-/// Response to a message.
+/// Response to an [`HttpRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
     /// Content type; may be empty.
     pub content_type: String,
-    /// Requested header.
+    /// Value of the requested header, if present.
     pub header: Option<String>,
-    /// Response, or the sufficient part of it.
+    /// Body, or its part until `is_complete` holds.
     pub body: String,
 }
 
@@ -117,7 +118,7 @@ impl From<Option<Secret>> for Credentials {
 }
 
 impl Credentials {
-    /// Returns the further headers. Errors: invalid, without the value.
+    /// Returns the further headers. Errors: invalid; the message does not contain the value.
     fn map(&self) -> Result<HeaderMap> {
         let mut map = HeaderMap::new();
         for (name, value) in &self.headers {
@@ -142,9 +143,9 @@ pub(crate) struct HttpTransport {
 
 impl HttpTransport {
     pub fn new(address: BaseUrl, credentials: Credentials, limits: RequestLimits) -> Result<Self> {
-        // Another part of the program may have installed it.
+        // The installation fails if another part of the program has installed the provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // A redirection could send the key elsewhere.
+        // A redirection could send the key to another service.
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(limits.timeout)
@@ -156,8 +157,8 @@ impl HttpTransport {
         Ok(Self { http, address, key: credentials.key, limits, permits: Semaphore::new(limits.requests.max(1)) })
     }
 
-    /// Sends a request until there is a response, as often as the limits permit. Text that is not JSON is returned as a
-    /// string.
+    /// Sends a request and repeats it as often as the limits permit until a response arrives. A body that is not JSON
+    /// is returned as a JSON string.
     pub async fn send_json(&self, request: &JsonRequest) -> Result<Value, HttpFault> {
         let body = request.body.as_ref().map(Value::to_string);
         let chance = Chance::new(0).child(&format!("{} {}", request.path, body.as_deref().unwrap_or_default()), &[]);
@@ -236,7 +237,8 @@ impl HttpTransport {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Sends a message like [`HttpTransport::send_json`]; once it may have arrived, only if it may be sent again.
+    /// Sends a request and repeats it as often as the limits permit. If it may have been processed, it is repeated only
+    /// if it is idempotent.
     pub async fn send(&self, message: &HttpRequest) -> Result<HttpResponse, HttpFault> {
         let chance = Chance::new(0).child(&message.body, &[]);
         let mut attempts = 0;

@@ -1,4 +1,4 @@
-//! Refusals of requests, in the error format of their API.
+//! Defines refusals of requests, and writes them in the error format of each API.
 
 use crate::request::ApiKind;
 use serde_json::{Value, json};
@@ -7,8 +7,9 @@ use trainyard_core::{Error, ErrorKind};
 /// Refusal or failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelApiError {
-    /// HTTP status: 400 a mistake in the request, 401 no valid key, 404 no such model or path, 413 too large, 429 too
-    /// many requests, 500 a server fault, 503 the server is stopping.
+    /// HTTP status, such as 400 for a mistake in the request, 401 for a missing or invalid key, 404 for an unknown
+    /// model or path, 413 for a body that is too large, 429 for too many requests, 500 for a fault of the server, and
+    /// 503 for a server that is busy or stopping.
     pub status: u16,
     /// Machine-readable code, such as `context_length_exceeded`.
     pub code: Option<&'static str>,
@@ -32,12 +33,12 @@ impl ModelApiError {
     pub fn code(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }
     }
-    /// Creates the refusal of a model that is not served; `known` are the served ones.
+    /// Creates the refusal of a model that is not served; `known` lists the served models.
     pub fn model_not_found(name: &str, known: &[String]) -> Self {
         let message = format!("the model `{name}` is not served here; use one of: {}", known.join(", "));
         Self { param: Some("model".into()), ..Self::new(404, message).code("model_not_found") }
     }
-    /// Creates the refusal of more tokens than the model has positions.
+    /// Creates the refusal of a request with more tokens than the model has positions.
     pub fn too_long(prompt: usize, requested: usize, positions: usize) -> Self {
         let message = format!(
             "the prompt has {prompt} tokens and {requested} more are requested, but this model's maximum context \
@@ -45,7 +46,7 @@ impl ModelApiError {
         );
         Self::new(400, message).code("context_length_exceeded")
     }
-    /// Returns the body that an API sends for it.
+    /// Returns the error body in the format of `api`.
     pub fn body(&self, api: ApiKind) -> Value {
         match api {
             ApiKind::Messages => {
@@ -79,7 +80,7 @@ impl ModelApiError {
 }
 
 impl From<Error> for ModelApiError {
-    /// Faults of the request become a 400; all others a server fault.
+    /// Converts invalid input and data to status 400, cancelled and temporary errors to 503, and bugs to 500.
     fn from(error: Error) -> Self {
         let status = match error.kind {
             ErrorKind::Invalid | ErrorKind::Data => 400,

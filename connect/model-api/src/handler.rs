@@ -1,4 +1,4 @@
-//! The interface between the server and the source of its responses.
+//! Defines the interface between the server and the handler of its requests.
 
 use crate::error::ModelApiError;
 use crate::request::ModelRequest;
@@ -28,13 +28,13 @@ pub struct ModelCard {
 pub enum ResponseEvent {
     /// A delta of one of the choices.
     Delta(ChoiceDelta),
-    /// The end: the whole response, including deltas that were sent before.
+    /// The end: the complete response, including the deltas that were sent before.
     Done(Box<ModelResponse>),
     /// The request failed.
     Failed(ModelApiError),
 }
 
-/// Sender of the response. May be used from any thread, and never blocks. If it is dropped without an end, the request
+/// Sender of a response. It may be used from any thread and never blocks. If it is dropped before the end, the request
 /// fails with status 500.
 #[derive(Debug)]
 pub struct ResponseSender(UnboundedSender<ResponseEvent>);
@@ -45,15 +45,15 @@ impl ResponseSender {
         let (sender, receiver) = unbounded_channel();
         (Self(sender), receiver)
     }
-    /// Sends a delta. Only required for streams: missing deltas are made from the whole response.
+    /// Sends a delta. Optional: the server derives missing deltas of a stream from the complete response.
     pub fn send_delta(&self, delta: ChoiceDelta) {
         let _ = self.0.send(ResponseEvent::Delta(delta));
     }
-    /// Ends with the whole response.
+    /// Ends the request with the complete response.
     pub fn finish(self, response: ModelResponse) {
         let _ = self.0.send(ResponseEvent::Done(Box::new(response)));
     }
-    /// Ends with a refusal.
+    /// Ends the request with a refusal.
     pub fn fail(self, refusal: ModelApiError) {
         let _ = self.0.send(ResponseEvent::Failed(refusal));
     }
@@ -72,17 +72,17 @@ pub struct PendingRequest {
     pub reply: ResponseSender,
 }
 
-/// Responds to requests. Methods are called on threads of the server and must not block for long.
+/// Handles requests to models. The server calls the methods on its threads, so they must not block for long.
 pub trait ModelHandler: Send + Sync + 'static {
-    /// Returns the models that a caller may name. Errors: a caller without a valid key, an episode that has ended.
+    /// Returns the models that `caller` may name. Errors: the caller has no valid key, or its episode has ended.
     fn models(&self, caller: &Caller) -> Result<Vec<ModelCard>, ModelApiError>;
-    /// Returns whether requests may use any name for the only model.
+    /// Returns whether requests may use any name when there is only one model.
     fn accepts_any_model(&self) -> bool {
         false
     }
-    /// Takes a request; its reply may be used now or later.
+    /// Takes a request. The handler may use its reply after this method returns.
     fn handle(&self, request: PendingRequest);
-    /// Returns the token ids of a literal text, with special tokens parsed.
+    /// Returns the token ids of a text, in which special tokens are parsed.
     fn tokenize(&self, _caller: &Caller, _text: &str) -> Result<Vec<u32>, ModelApiError> {
         Err(ModelApiError::new(404, "this server does not tokenize texts"))
     }

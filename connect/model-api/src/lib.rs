@@ -1,12 +1,13 @@
-//! A server for language models and similar services over the APIs of agents: OpenAI's chat completions, completions
-//! and responses, and Anthropic's messages.
+//! Serves language models and similar services over OpenAI's chat completions, completions and responses, and over
+//! Anthropic's messages.
 //!
 //! ```text
 //! body ─apis::read─▶ ModelRequest ─ModelHandler─▶ ChoiceDelta, ModelResponse ─apis::write─▶ body, events
 //! ```
 //!
-//! An API is a pure translation between JSON and plain data. A [`ModelHandler`] responds: a model, or an episode that
-//! waits for its policy. This crate depends on neither models nor environments, so both can implement it.
+//! An API is a pure translation between JSON and plain data. A [`ModelHandler`] creates the responses, from a model or
+//! from an episode that waits for its policy. This crate depends on neither models nor environments, so both can
+//! implement the handler.
 pub mod apis;
 pub mod error;
 pub mod handler;

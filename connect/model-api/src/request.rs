@@ -1,4 +1,4 @@
-//! Content of a request, independent of its API.
+//! Defines the content of a request, independent of its API.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub enum ApiToolChoice {
     None,
 }
 
-/// A request. The handler chooses the values that are `None` or empty.
+/// A request. The handler chooses values for the fields that are `None` or empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// API of the request and the response.
@@ -63,7 +63,7 @@ pub struct ModelRequest {
     pub tools: Vec<ApiTool>,
     /// Whether the tools may be called.
     pub tool_choice: ApiToolChoice,
-    /// Whether one turn may contain several calls; if not, it ends with the first.
+    /// Whether one turn may contain several calls; otherwise the turn ends with its first call.
     pub parallel_calls: bool,
     /// Temperature from 0 (greedy).
     pub temperature: Option<f64>,
@@ -77,7 +77,7 @@ pub struct ModelRequest {
     pub max_tokens: Option<usize>,
     /// Stop texts, all non-empty.
     pub stop: Vec<String>,
-    /// Tokens that end the turn, in addition to the model's own.
+    /// Tokens that end the turn, in addition to the model's end tokens.
     pub stop_tokens: Vec<u32>,
     /// Whether the model's end tokens are ignored.
     pub ignore_end: bool,
@@ -87,7 +87,7 @@ pub struct ModelRequest {
     pub n: usize,
     /// Whether the response is streamed as events.
     pub stream: bool,
-    /// Whether a last event has the usage.
+    /// Whether a last event of a stream reports the usage.
     pub stream_usage: bool,
     /// Log-probabilities of the sampled tokens, with this many of the most probable ones at each position.
     pub logprobs: Option<usize>,
@@ -95,14 +95,14 @@ pub struct ModelRequest {
     pub prompt_logprobs: bool,
     /// Whether token ids of the prompt and of the response are returned.
     pub token_ids: bool,
-    /// Whether tokens are named `token_id:17` instead of by their text.
+    /// Whether tokens are written as `token_id:17` instead of their text.
     pub tokens_as_ids: bool,
     /// Further variables of the template, such as `enable_thinking`.
     pub variables: BTreeMap<String, Value>,
     /// For [`ApiKind::Responses`]: whether a later request may continue the response by its id.
     pub store: bool,
-    /// For [`ApiKind::Responses`]: whether the first message has the instructions, which a later request does not
-    /// inherit.
+    /// For [`ApiKind::Responses`]: whether the first message holds the instructions. A continuing request does not
+    /// inherit them.
     pub instructions: bool,
     /// Fields that the response repeats unchanged.
     pub echo: Map<String, Value>,
@@ -140,7 +140,7 @@ impl ModelRequest {
             echo: Map::new(),
         }
     }
-    /// Returns the conversation; empty if the prompt is not one.
+    /// Returns the conversation, or an empty slice for a prompt of text or tokens.
     pub fn messages(&self) -> &[Message] {
         match &self.prompt {
             ModelPrompt::Messages(messages) => messages,

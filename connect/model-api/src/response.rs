@@ -1,4 +1,4 @@
-//! Responses of a handler: whole turns, and the deltas in which they are streamed.
+//! Defines the responses of a handler: complete turns, and the deltas in which they are streamed.
 
 use serde_json::{Value, json};
 use trainyard_tables::Message;
@@ -26,7 +26,7 @@ pub struct ApiToolCall {
     pub id: String,
     /// Name of the tool.
     pub name: String,
-    /// JSON object as text, as the model wrote it where its format preserves that.
+    /// JSON object as text, unchanged from the model's output where the call format preserves it.
     pub arguments: String,
 }
 
@@ -43,10 +43,10 @@ pub struct TopLogprob {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SampledToken {
     pub id: u32,
-    /// Text of the token alone; U+FFFD where it ends within a character.
+    /// Text of the token alone; U+FFFD where the token ends within a character.
     pub text: String,
-    /// Log-probability in nats, under the distribution that it was drawn from, or `None` where the sampler does not
-    /// know it.
+    /// Log-probability in nats, under the distribution from which the token was drawn, or `None` if the sampler does
+    /// not report it.
     pub logprob: Option<f32>,
     /// The most probable tokens at this position, as many as requested.
     pub top: Vec<TopLogprob>,
@@ -74,7 +74,7 @@ impl ChoiceDelta {
     }
 }
 
-/// A whole turn.
+/// A complete turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResponseChoice {
     /// Reasoning before the text; may be empty.
@@ -90,19 +90,19 @@ pub struct ResponseChoice {
 }
 
 impl ResponseChoice {
-    /// Adds a delta of this turn.
+    /// Appends a delta of this turn.
     pub fn add(&mut self, delta: &ChoiceDelta) {
         self.thinking.push_str(&delta.thinking);
         self.text.push_str(&delta.text);
         self.calls.extend(delta.calls.iter().cloned());
         self.tokens.extend(delta.tokens.iter().cloned());
     }
-    /// Returns the whole turn as a delta.
+    /// Returns the complete turn as one delta.
     pub fn to_delta(&self, choice: usize) -> ChoiceDelta {
         let Self { thinking, text, calls, tokens, .. } = self.clone();
         ChoiceDelta { choice, thinking, text, calls, tokens }
     }
-    /// Returns the turn as the assistant's message that a later request would send back, with calls in OpenAI's form.
+    /// Returns the turn as the assistant message of a later request, with calls in OpenAI's form.
     pub fn message(&self) -> Message {
         Message {
             tool_calls: calls_text(&self.calls),
@@ -141,7 +141,7 @@ pub struct ModelResponse {
     pub choices: Vec<ResponseChoice>,
     /// Token ids of the prompt; empty if unknown.
     pub prompt_ids: Vec<u32>,
-    /// Log-probability of each of them under the model's own distribution, if requested; the first is 0.
+    /// Log-probability of each prompt token under the model's own distribution, if requested; the first is 0.
     pub prompt_logprobs: Option<Vec<f32>>,
     pub usage: Usage,
 }

@@ -1,7 +1,7 @@
-//! Incremental parsing of a model's text into thoughts, text, and the calls that end it.
+//! Parses the streamed text of a model into thoughts, text, and the calls at its end.
 //!
-//! Markup may arrive in parts, so text that could become markup is held back until it is unambiguous. Calls are
-//! parsed by their format: from the first marker of a call on, all text is collected separately.
+//! Markup may arrive in parts, so the parser holds back text that could become markup until more text decides. From the
+//! first marker of a call on, it collects all text as the text of calls, which the caller parses by their format.
 
 /// Opening and closing tags of a thought, by model family.
 pub const THINKING_TAGS: [(&str, &str); 3] =
@@ -26,7 +26,7 @@ pub fn call_markers(format: &str) -> &'static [CallMarker] {
     }
 }
 
-/// Text that is unambiguous.
+/// Text whose kind is decided.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ParsedText {
     /// Text of the thought.
@@ -39,7 +39,7 @@ pub struct ParsedText {
 enum TurnParserState {
     /// The text so far is only white space.
     Start,
-    /// In a thought that this text ends.
+    /// Within a thought that ends with this tag.
     Thought(&'static str),
     /// After a thought: white space is skipped.
     AfterThought,
@@ -59,15 +59,15 @@ pub struct TurnParser {
 }
 
 impl TurnParser {
-    /// Creates a parser of calls with these markers; without any, calls are not separated. `opened` is the end of the
-    /// prompt, which may open a thought.
+    /// Creates a parser that separates calls at `markers`; without markers it separates no calls. `opened` is the end
+    /// of the prompt, which may have opened a thought.
     pub fn new(markers: &'static [CallMarker], opened: &str) -> Self {
         let opened = opened.trim_end();
         let thought = THINKING_TAGS.iter().find(|(open, _)| opened.ends_with(open));
         let state = thought.map_or(TurnParserState::Start, |(_, close)| TurnParserState::Thought(close));
         Self { markers, state, has_thought_text: false, buffer: String::new(), calls: String::new() }
     }
-    /// Creates a parser of a turn without markup: all of it is text.
+    /// Creates a parser of a turn without markup, which is text only.
     pub fn plain() -> Self {
         Self {
             markers: &[],
@@ -89,20 +89,20 @@ impl TurnParser {
     pub fn call_text(&self) -> &str {
         &self.calls
     }
-    /// Parses more of the turn.
+    /// Adds text of the turn, and returns the text that is decided now.
     pub fn feed(&mut self, text: &str) -> ParsedText {
         self.buffer.push_str(text);
         let mut parsed = ParsedText::default();
         while self.step(&mut parsed, false) {}
         parsed
     }
-    /// Ends the turn: text that was held back becomes final.
+    /// Ends the turn, and returns the text that was held back.
     pub fn end(&mut self) -> ParsedText {
         let mut parsed = ParsedText::default();
         while self.step(&mut parsed, true) {}
         parsed
     }
-    /// Parses a part of the held text; returns whether there may be another.
+    /// Parses a part of the held text; returns whether another step may parse more.
     fn step(&mut self, parsed: &mut ParsedText, last: bool) -> bool {
         match self.state {
             TurnParserState::Calls => {
@@ -138,7 +138,7 @@ impl TurnParser {
         parsed.thinking.extend(self.buffer.drain(..safe));
         false
     }
-    /// Determines the start of the turn.
+    /// Decides whether the turn begins with a thought, calls or text.
     fn parse_start(&mut self, last: bool) -> bool {
         let start = self.buffer.trim_start();
         if start.is_empty() && !last {
@@ -168,7 +168,7 @@ impl TurnParser {
         });
         let anywhere: Vec<&str> = anywhere.collect();
         if let Some(at) = anywhere.iter().filter_map(|marker| self.buffer.find(marker)).min() {
-            // White space before a call belongs to the call, in case it is shown as text.
+            // White space before a call belongs to the call text, in case that is later returned as text.
             let text_len = self.buffer[..at].trim_end().len();
             parsed.text.extend(self.buffer.drain(..text_len));
             self.state = TurnParserState::Calls;
@@ -182,13 +182,14 @@ impl TurnParser {
         parsed.text.extend(self.buffer.drain(..safe));
         false
     }
-    /// Returns the bytes of the held text that cannot begin a marker.
+    /// Returns the number of bytes at the start of the held text that cannot begin a marker.
     fn safe_len(&self, markers: &[&str], last: bool) -> usize {
         if last { self.buffer.len() } else { safe_prefix_len(&self.buffer, markers) }
     }
 }
 
-/// Returns the bytes at the start of a text that cannot be part of one of the markers, whatever follows.
+/// Returns the number of bytes at the start of `text` that cannot belong to a marker, regardless of the text that
+/// follows.
 pub fn safe_prefix_len(text: &str, markers: &[&str]) -> usize {
     let begins = |at: usize| markers.iter().any(|marker| marker.starts_with(&text[at..]));
     let longest = markers.iter().map(|marker| marker.len()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Description of tools to a model, and parsing of its calls.
+//! Describes tools to a model, and parses its calls.
 
 use serde_json::Value;
 use trainyard_core::{Error, Result};
@@ -18,8 +18,10 @@ pub enum ToolCallStyle {
 }
 
 impl ToolCallStyle {
-    /// Returns the template's own format where it has one, unless a format is named. Errors: invalid, for an unknown
-    /// format.
+    /// Returns the style for a format that the user names, or for the format of the template. A template without one
+    /// uses `hermes`, described in the system message.
+    ///
+    /// Errors: invalid, for an unknown format.
     pub fn choose(chat: &ChatEncoder, named: Option<&str>) -> Result<Self> {
         let known = trainyard_envs::formats::registry::names();
         match named {
@@ -42,7 +44,7 @@ impl ToolCallStyle {
     }
 }
 
-/// Returns the tools of a request in the form of environments.
+/// Converts the tools of a request to the specifications of environments.
 pub fn specs(tools: &[ApiTool]) -> Vec<ToolSpec> {
     let spec = |tool: &ApiTool| {
         let ApiTool { name, description, parameters } = tool.clone();
@@ -51,13 +53,14 @@ pub fn specs(tools: &[ApiTool]) -> Vec<ToolSpec> {
     tools.iter().map(spec).collect()
 }
 
-/// Returns the format for these tools. Errors: tools that it cannot express.
+/// Returns the tool format of a style for these tools. Errors: tools that the format cannot express.
 pub fn tool_format(style: ToolCallStyle, specs: &[ToolSpec]) -> Result<Box<dyn ToolFormat>, ModelApiError> {
     build(style.format(), specs)
         .map_err(|error| ModelApiError { param: Some("tools".into()), ..ModelApiError::from(error) })
 }
 
-/// Returns the conversation for the template, and the tools that the template describes (JSON text).
+/// Returns the conversation for the template, and the tools as JSON text if the template describes them. Otherwise the
+/// tools are described in the conversation.
 pub fn template_input(
     style: ToolCallStyle,
     messages: &[Message],
@@ -86,7 +89,7 @@ pub fn template_input(
     }
 }
 
-/// Puts the description after the system message, as environments do, or before all messages.
+/// Appends the description to the system message, as environments do, or inserts a system message.
 fn describe(messages: &mut Vec<Message>, text: &str) {
     match messages.first_mut().filter(|first| first.role == "system") {
         Some(first) if first.content.is_empty() => first.content = text.to_string(),
@@ -95,7 +98,7 @@ fn describe(messages: &mut Vec<Message>, text: &str) {
     }
 }
 
-/// Returns a message with its calls in its content, as the model would have written them.
+/// Returns a message with its calls written into the content, as the model would write them.
 fn render_calls(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Message, ModelApiError> {
     let (Some(calls), Some(format)) = (&message.tool_calls, format) else { return Ok(message.clone()) };
     let calls: Vec<Value> = serde_json::from_str(calls).unwrap_or_default();
@@ -118,7 +121,8 @@ fn render_calls(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Me
     Ok(Message { content: parts.join("\n"), tool_calls: None, ..message.clone() })
 }
 
-/// Returns the calls of a turn, or `None` if one of them cannot be parsed, so that no text is lost.
+/// Returns the calls of a turn. Returns `None` without calls, and if one of them cannot be parsed, so that no text is
+/// lost.
 pub fn parse_calls(format: &dyn ToolFormat, text: &str) -> Option<Vec<ToolCall>> {
     let calls: Result<Vec<ToolCall>, String> = format.parse(text).calls.into_iter().collect();
     calls.ok().filter(|calls| !calls.is_empty())

@@ -1,4 +1,4 @@
-//! One choice during sampling: tokens are decoded, up to a stop text, and separated into thoughts, text and calls.
+//! Decodes the tokens of one choice during sampling, up to a stop text, and separates thoughts, text and calls.
 
 use super::calls;
 use super::stop_matcher::StopMatcher;
@@ -13,14 +13,14 @@ use trainyard_model_api::{
     ApiFinishReason, ApiToolCall, ChoiceDelta, ModelRequest, ResponseChoice, SampledToken, TopLogprob,
 };
 
-/// Letters of the ids of calls: all templates accept nine letters and digits.
+/// Letters of call ids: all templates accept ids of nine letters and digits.
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const CALL_ID_LENGTH: usize = 9;
 
 /// A sampled token.
 pub struct SamplerToken<'a> {
     pub id: u32,
-    /// Log-probability; NaN where the sampler does not know it.
+    /// Log-probability; NaN if the sampler does not report it.
     pub logprob: f32,
     pub top: &'a [(u32, f32)],
 }
@@ -32,14 +32,14 @@ pub struct ChoiceDecoder {
     stops: StopMatcher,
     parser: TurnParser,
     format: Option<Arc<dyn ToolFormat>>,
-    /// Source of the ids of its calls.
+    /// Random source of the ids of calls.
     ids: Chance,
     partial: ResponseChoice,
     pub thinking: usize,
 }
 
 impl ChoiceDecoder {
-    /// Creates choice number `choice` of a request.
+    /// Creates the decoder of choice number `choice` of a request.
     pub fn new(
         request: &ModelRequest,
         choice: usize,
@@ -58,8 +58,8 @@ impl ChoiceDecoder {
             thinking: 0,
         }
     }
-    /// Processes a token: returns its addition, and the reason of the turn's end, if a stop text of the request or the
-    /// only permitted call ends it. `ends` means that the sampler ends the turn by this token.
+    /// Decodes a token and returns the delta, with the reason of the turn's end if a stop text of the request or the
+    /// only permitted call ends the turn. `ends` is true if the sampler ends the turn with this token.
     pub fn push_token(
         &mut self,
         chat: &ChatEncoder,
@@ -89,7 +89,7 @@ impl ChoiceDecoder {
         self.partial.add(&delta);
         Ok((delta, finish))
     }
-    /// Ends the turn: returns the text that was held back, and the whole turn.
+    /// Ends the turn. Returns the delta of the text that was held back, and the complete turn.
     pub fn end(&mut self, chat: &ChatEncoder, finish: ApiFinishReason) -> Result<(ChoiceDelta, ResponseChoice)> {
         let mut delta = ChoiceDelta { choice: self.choice, ..ChoiceDelta::default() };
         let mut rest = String::new();
@@ -126,7 +126,8 @@ fn add(delta: &mut ChoiceDelta, parsed: ParsedText) {
     delta.text.push_str(&parsed.text);
 }
 
-/// Returns a token with its texts, where they are requested.
+/// Returns a token with its most probable alternatives. The texts are empty unless the request selects
+/// log-probabilities.
 fn token(tokenizer: &Tokenizer, request: &ModelRequest, sampled: &SamplerToken<'_>) -> Result<SampledToken> {
     let text = |id: u32| if request.logprobs.is_some() { tokenizer.decode(&[id]) } else { Ok(String::new()) };
     let top = sampled.top.iter().take(request.logprobs.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! A request that is ready to be sampled.
+//! Defines requests that are ready to be sampled, and those that are being sampled.
 
 use super::choice_decoder::ChoiceDecoder;
 use trainyard_core::Chance;
@@ -12,7 +12,7 @@ pub struct SamplingJob {
     pub reply: ResponseSender,
     pub tokens: Vec<u32>,
     pub sampling: SamplingParams,
-    /// Source of its draws: choices with equal sources have equal tokens.
+    /// Random source of the job: choices with equal sources have equal tokens.
     pub draws: Chance,
     pub stop_tokens: Vec<u32>,
     /// Maximum tokens of a turn.
@@ -25,7 +25,7 @@ pub struct SamplingJob {
 pub struct ActiveJob {
     pub job: SamplingJob,
     pub prompt_logprobs: Option<Vec<f32>>,
-    /// Sequences in the order of the choices; `None` = the turn has ended.
+    /// Sequences in the order of the choices; `None` once the turn has ended.
     pub sequences: Vec<Option<SequenceId>>,
     /// Finished turns.
     pub finished: Vec<Option<ResponseChoice>>,

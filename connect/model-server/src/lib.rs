@@ -1,11 +1,12 @@
-//! A served model: prompts by its template, continuous batching over a sampler, responses parsed incrementally.
+//! Serves a model: it builds prompts by the template, samples all requests in one continuous batch, and parses the
+//! responses while they are sampled.
 //!
 //! ```text
 //! ModelRequest ─prompt─▶ tokens ─queue─▶ SamplingWorker: one thread, all sequences ─decoder─▶ ModelResponse
 //! ```
 //!
-//! The worker thread owns the sampler. A request waits until there is room for all its choices; a sequence whose client
-//! has disconnected is removed.
+//! The worker thread owns the sampler. A request waits until the batch has room for all its choices. The worker removes
+//! the sequences of clients that have disconnected.
 mod calls;
 mod choice_decoder;
 mod job;

@@ -1,4 +1,4 @@
-//! The prompt of a request in tokens.
+//! Builds the tokens of a request's prompt.
 
 use super::calls::{self, ToolCallStyle};
 use trainyard_envs::formats::ToolFormat;
@@ -6,20 +6,20 @@ use trainyard_lm::template::ChatEncoder;
 use trainyard_model_api::turn_parser::{CallMarker, TurnParser, call_markers};
 use trainyard_model_api::{ModelApiError, ModelPrompt, ModelRequest};
 
-/// A prompt in tokens, and the parsers of its response.
+/// Tokens of a prompt, and the parsers of its response.
 pub struct PreparedPrompt {
     /// Tokens, at least one.
     pub tokens: Vec<u32>,
-    /// Separates thoughts and calls.
+    /// Parser that separates thoughts and calls.
     pub parser: TurnParser,
-    /// Parses the calls, where tools are offered.
+    /// Parser of the calls, if tools are offered.
     pub format: Option<Box<dyn ToolFormat>>,
 }
 
 /// Characters at the prompt's end that are searched for an opened thought.
 const THINKING_TAG_WINDOW: usize = 64;
 
-/// Builds the prompt. Errors: a request that the template or the tokenizer rejects.
+/// Builds the prompt of a request. Errors: a request that the template or the tokenizer rejects.
 pub fn prepare(
     chat: &ChatEncoder,
     style: ToolCallStyle,

@@ -1,4 +1,4 @@
-//! Handler of requests to one model.
+//! Handles the requests to one model.
 
 use super::calls::ToolCallStyle;
 use super::choice_decoder::ChoiceDecoder;
@@ -24,17 +24,17 @@ use trainyard_tables::SamplingParams;
 pub struct ModelServerOptions {
     /// Name in requests.
     pub name: String,
-    /// Sequences that are sampled together; further requests wait.
+    /// Maximum sequences that are sampled together; further requests wait.
     pub max_batch: usize,
     /// Maximum waiting requests; further ones are rejected with status 429.
     pub max_waiting: usize,
-    /// Format of tool calls, in place of the template's own; the tools are then described in the system message.
+    /// Format of tool calls. If set, the system message describes the tools, and the template's own format is not used.
     pub calls: Option<String>,
-    /// Source of the draws of requests without a seed.
+    /// Random source of requests without a seed.
     pub chance: Chance,
 }
 
-/// A served model. When it is dropped, accepted requests are completed first.
+/// A served model. Dropping it completes the accepted requests first.
 pub struct ModelServer {
     chat: Arc<ChatEncoder>,
     generation: GenerationConfig,
@@ -49,9 +49,9 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
-    /// Starts the thread that samples. `chat` and `generation` are those of the sampler's model.
+    /// Starts the sampling thread. `chat` and `generation` must belong to the model of `sampler`.
     ///
-    /// Errors: invalid (an unknown format of calls), retryable (no thread).
+    /// Errors: invalid (an unknown format of calls), retryable (the thread cannot be started).
     pub fn start(
         chat: &ChatEncoder,
         generation: &GenerationConfig,
@@ -86,7 +86,7 @@ impl ModelServer {
             worker: Some(worker),
         })
     }
-    /// Returns the sampling options of a request, with defaults of the model.
+    /// Returns the sampling options of a request, with the model's defaults for absent ones.
     fn sampling(&self, request: &ModelRequest) -> SamplingParams {
         let default = &self.generation;
         SamplingParams {
@@ -95,8 +95,8 @@ impl ModelServer {
             top_k: request.top_k.unwrap_or(default.top_k),
         }
     }
-    /// Returns the maximum tokens to sample. Anthropic's clients must name a limit and name large ones, so for them it
-    /// is reduced to the available positions. Errors: no position is left.
+    /// Returns the maximum tokens to sample. Anthropic's clients must send a limit and send large ones, so their limit
+    /// is reduced to the available positions. Errors: the positions do not suffice.
     fn limit(&self, request: &ModelRequest, prompt: usize) -> Result<usize, ModelApiError> {
         let available = self.positions.saturating_sub(prompt);
         let default = self.generation.max_new_tokens.map_or(available, |max| max as usize);
@@ -108,7 +108,7 @@ impl ModelServer {
             Err(ModelApiError::too_long(prompt, requested, self.positions))
         }
     }
-    /// Returns prompt and limit of a request. Errors: a request that the server does not support.
+    /// Returns the prompt and the token limit of a request. Errors: a request that the server does not support.
     fn prepare(&self, request: &ModelRequest) -> Result<(PreparedPrompt, usize), ModelApiError> {
         let prepared = prompt::prepare(&self.chat, self.call_style, request)?;
         let max_tokens = self.limit(request, prepared.tokens.len())?;
@@ -142,7 +142,7 @@ impl ModelServer {
             reply,
         }
     }
-    /// Passes a job to the worker; returns it if the worker has stopped.
+    /// Passes a job to the worker; returns the job if the worker has stopped.
     fn submit(&self, job: SamplingJob) -> Option<SamplingJob> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         match jobs.as_ref() {

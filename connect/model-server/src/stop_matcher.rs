@@ -1,4 +1,4 @@
-//! Stop texts, independent of token boundaries.
+//! Finds stop texts in streamed text, independent of token boundaries.
 
 use trainyard_model_api::turn_parser::safe_prefix_len;
 
@@ -12,11 +12,12 @@ pub struct StopMatcher {
 }
 
 impl StopMatcher {
-    /// Creates a search for these texts.
+    /// Creates a matcher of `texts`; `keep` keeps the stop text in the response.
     pub fn new(texts: &[String], keep: bool) -> Self {
         Self { texts: texts.to_vec(), keep, buffer: String::new() }
     }
-    /// Returns the text that belongs to the turn, and the stop text that ended it.
+    /// Adds text, and returns the text that belongs to the turn and the stop text, if one ends the turn. Text that may
+    /// begin a stop text is held back.
     pub fn feed(&mut self, text: &str) -> (String, Option<String>) {
         if self.texts.is_empty() {
             return (text.to_string(), None);
@@ -33,7 +34,7 @@ impl StopMatcher {
         let safe = safe_prefix_len(&self.buffer, &markers);
         (self.buffer.drain(..safe).collect(), None)
     }
-    /// Returns text that was held back and is not a stop text.
+    /// Returns the text that was held back.
     pub fn end(&mut self) -> String {
         std::mem::take(&mut self.buffer)
     }

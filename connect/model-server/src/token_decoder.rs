@@ -1,13 +1,13 @@
-//! Incremental decoding of tokens: a character may end in a later token.
+//! Decodes tokens incrementally. A token may end within a character, which a later token completes.
 
 use trainyard_core::Result;
 use trainyard_lm::tokenizer::Tokenizer;
 
-/// Tokens after which an incomplete character is returned as it is.
+/// Tokens after which an incomplete character is returned as U+FFFD.
 const MAX_PENDING_TOKENS: usize = 8;
 
-/// Decodes tokens one by one. The texts of two neighboring tokens may depend on each other (spaces, bytes), so each is
-/// decoded together with the previous ones.
+/// Decoder of a sequence of tokens. The texts of neighboring tokens may depend on each other (spaces, bytes), so each
+/// token is decoded together with the previous ones.
 #[derive(Debug, Default)]
 pub struct TokenDecoder {
     window: Vec<u32>,
@@ -25,7 +25,7 @@ impl TokenDecoder {
         }
         self.emit(tokenizer, &decoded)
     }
-    /// Returns the remaining text.
+    /// Returns the text of the remaining tokens.
     pub fn end(&mut self, tokenizer: &Tokenizer) -> Result<String> {
         if self.emitted == self.window.len() {
             return Ok(String::new());

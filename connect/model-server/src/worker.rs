@@ -1,4 +1,5 @@
-//! The thread that samples: requests begin whenever there is room, and all sequences advance by a token together.
+//! Runs the sampling thread: it begins requests when the batch has room, and advances all sequences by one token at a
+//! time.
 
 use super::choice_decoder::SamplerToken;
 use super::job::{ActiveJob, SamplingJob};
@@ -20,13 +21,13 @@ pub struct SamplingWorker {
     pub chat: Arc<ChatEncoder>,
     /// Maximum sequences that are sampled together.
     pub max_sequences: usize,
-    /// Number of accepted requests that have not begun; shared with the server.
+    /// Number of accepted requests that have not begun; the server increments it.
     pub waiting: Arc<AtomicUsize>,
     pub jobs: Receiver<SamplingJob>,
 }
 
 impl SamplingWorker {
-    /// Runs until all senders of requests are dropped and all requests are completed.
+    /// Runs until all senders are dropped and all requests are completed.
     pub fn run(mut self) {
         let (mut queue, mut active): (VecDeque<SamplingJob>, Vec<ActiveJob>) = (VecDeque::new(), Vec::new());
         let mut open = true;
@@ -56,7 +57,7 @@ impl SamplingWorker {
             }
         }
     }
-    /// Begins requests in their order while there is room.
+    /// Begins queued requests in their order while the batch has room.
     fn begin(&mut self, queue: &mut VecDeque<SamplingJob>, active: &mut Vec<ActiveJob>) {
         while let Some(next) = queue.front() {
             let busy: usize = active.iter().map(|active| active.sequences.iter().flatten().count()).sum();
@@ -105,7 +106,7 @@ impl SamplingWorker {
         let finished = job.decoders.iter().map(|_| None).collect();
         Ok(ActiveJob { job, prompt_logprobs, sequences, finished })
     }
-    /// Removes requests whose clients have disconnected.
+    /// Removes the requests of clients that have disconnected.
     fn drop_disconnected(&mut self, active: &mut Vec<ActiveJob>) {
         for disconnected in active.extract_if(.., |active| active.job.reply.is_disconnected()) {
             for id in disconnected.sequences.into_iter().flatten() {
@@ -114,7 +115,7 @@ impl SamplingWorker {
             tracing::info!("a client disconnected before its response was complete");
         }
     }
-    /// Samples a token for every sequence, and processes it.
+    /// Samples one token for every sequence, processes it, and sends the complete responses.
     fn step(&mut self, active: &mut Vec<ActiveJob>) -> Result<()> {
         let before: Vec<Vec<usize>> = active.iter().map(|active| self.lengths(active)).collect();
         self.sampler.step()?;
@@ -132,7 +133,7 @@ impl SamplingWorker {
         let length = |id| self.sampler.sequence(id).token_ids.len();
         active.sequences.iter().map(|id| id.map_or(0, length)).collect()
     }
-    /// Processes the tokens of a sequence from `length` on.
+    /// Processes the tokens of a sequence from index `length` on.
     fn process_tokens(&mut self, active: &mut ActiveJob, choice: usize, length: usize) -> Result<()> {
         let Some(id) = active.sequences[choice] else { return Ok(()) };
         let ActiveJob { job, finished, sequences, .. } = active;
@@ -178,7 +179,7 @@ impl SamplingWorker {
         finished[choice] = Some(whole);
         Ok(())
     }
-    /// Ends all requests in flight after a fault of the sampler; later ones are unaffected.
+    /// Fails all requests in flight after an error of the sampler. Later requests are not affected.
     fn fail(&mut self, active: &mut Vec<ActiveJob>, error: &Error) {
         tracing::error!("{error}");
         for failed in active.drain(..) {

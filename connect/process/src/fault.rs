@@ -1,4 +1,4 @@
-//! Failures of a request.
+//! Defines the failures of a request to a program.
 
 use serde::Deserialize;
 use std::fmt;
@@ -47,7 +47,7 @@ impl fmt::Display for Traceback {
 impl std::error::Error for Traceback {}
 
 impl ProgramException {
-    /// Returns the default error of the exception, of kind data, with the traceback as its cause.
+    /// Returns an error of the kind data, with the traceback as its cause.
     pub fn error(&self) -> Error {
         let error = Error::data(self).help("fix the program");
         let trace = self.traceback.trim_end();
@@ -55,11 +55,11 @@ impl ProgramException {
     }
 }
 
-/// A request without a result.
+/// Failure of a request without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramFault {
-    /// The program does not start, or died or hung during this request as often as permitted. Not a fault of the
-    /// request.
+    /// The program does not start, or it died or hung during this request as often as permitted. The request is not at
+    /// fault.
     Outage(Error),
     /// The process with the state of this request has ended; the state can be rebuilt in another one.
     Lost(Error),

@@ -1,8 +1,8 @@
-//! The folder in which a program runs: copies of its files, and the bridge for Python.
+//! Creates the folder in which a program runs, with copies of its files and the bridge for Python.
 //!
-//! The program finds only the files that the stage digest covers. A program that works here therefore works wherever
-//! the stage runs, where its sources are in separate folders. Links are not sufficient: Python looks for modules in the
-//! real folder of a script.
+//! The folder contains only files that the stage digest covers, so a program that works here also works on another
+//! machine, where its sources are stored in separate folders. Links to the files are not sufficient: Python looks for
+//! modules in the real folder of a script.
 
 use crate::options::ProgramOptions;
 use crate::{BRIDGE, BRIDGE_NAME};
@@ -16,19 +16,19 @@ use trainyard_core::error::io_error;
 use trainyard_core::source::Glob;
 use trainyard_core::{Error, Result};
 
-/// Maximum bytes of a copied file; larger ones are linked: they are data, not programs.
+/// Maximum bytes of a copied file. Larger files are data rather than programs, and are linked.
 const MAX_COPY_BYTES: u64 = 64 << 20;
 
-/// Removed when dropped.
+/// Folder of a program, removed when dropped.
 pub struct ProgramFolder {
     folder: TempDir,
-    /// Command with the paths of its files in the folder.
+    /// Command in which files of the program are replaced by their paths in the folder.
     pub command: Vec<String>,
 }
 
 impl ProgramFolder {
-    /// Copies the files of a program into a folder. Errors: invalid (a file is missing, two have one name), those of
-    /// the disk.
+    /// Copies the files of a program into a new folder. Errors: invalid (a file is missing, or two have the same name),
+    /// and those of the disk.
     pub fn create(options: &ProgramOptions) -> Result<Self> {
         let created = tempfile::Builder::new().prefix("trainyard-process-").tempdir();
         let folder = created.map_err(|e| Error::retryable(format!("cannot create a folder for the program: {e}")))?;
@@ -36,7 +36,7 @@ impl ProgramFolder {
         for (at, word) in command.iter_mut().enumerate() {
             if let Some(name) = custom_file(at, word) {
                 copy_file(Path::new(word.as_str()), &folder.path().join(name))?;
-                // A program is started by its path, a script finds itself by its name.
+                // A program is started by its path, and its arguments are relative to its working folder.
                 *word = if at == 0 { folder.path().join(name).display().to_string() } else { name.to_string() };
             }
         }
@@ -54,8 +54,8 @@ impl ProgramFolder {
     }
 }
 
-/// Returns the file name if an argument of the command names a user-defined file. The first argument may be a program
-/// of the machine: an absolute path to an executable that is not a script is unchanged.
+/// Returns the file name of a command's word that names a user-defined file. The first word may be a program of the
+/// machine: an absolute path to an executable that is not a script returns `None`.
 fn custom_file(at: usize, word: &str) -> Option<&str> {
     let path = Path::new(word);
     if !path.is_absolute() || !path.is_file() {
@@ -70,7 +70,7 @@ fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Copies one entry of `files`: a file or folder under its name, or the files that a pattern matches below its folder.
+/// Copies one entry of `files`: a file or folder under its name, or the files that a pattern matches.
 fn copy_source(source: &Path, folder: &Path) -> Result<()> {
     let named = || source.file_name().ok_or_else(|| Error::invalid(format!("`{}` has no file name", source.display())));
     if source.is_file() {
@@ -78,7 +78,8 @@ fn copy_source(source: &Path, folder: &Path) -> Result<()> {
     }
     let pattern = Glob::of(source)?;
     if source.is_dir() {
-        // A folder with the name of a pattern contains the files that matched where the plan was made.
+        // On another machine, a folder with the pattern as its name holds the files that matched when the plan was
+        // made.
         let to = if pattern.is_some() { folder.to_path_buf() } else { folder.join(named()?) };
         return list_files(source)?.iter().try_for_each(|name| copy_file(&source.join(name), &to.join(name)));
     }
@@ -89,7 +90,8 @@ fn copy_source(source: &Path, folder: &Path) -> Result<()> {
     names.into_iter().try_for_each(|name| copy_file(&glob.folder().join(&name), &folder.join(&name)))
 }
 
-/// Returns relative paths of the files below a folder, without those that no digest covers.
+/// Returns the relative paths of the files below a folder, except those that no digest covers (hidden ones and
+/// `__pycache__`).
 fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut pending) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(at) = pending.pop() {

@@ -1,11 +1,11 @@
-//! Output of a process, divided into frames.
+//! Splits the output of a process into frames.
 
 use crate::wire;
 
-/// Size of a frame's length.
+/// Bytes of a frame's length prefix.
 const HEAD: usize = 4;
 
-/// Division of the output into frames.
+/// Format of frames in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Lines of at most about this many bytes, without their ends.
@@ -14,7 +14,7 @@ pub enum Framing {
     Lengths(usize),
 }
 
-/// Received bytes that were not taken as frames.
+/// Received bytes that were not yet taken as frames.
 pub struct FrameBuffer {
     framing: Framing,
     bytes: Vec<u8>,
@@ -28,7 +28,7 @@ impl FrameBuffer {
     pub fn new(framing: Framing) -> Self {
         Self { framing, bytes: Vec::new(), taken: 0, searched: 0 }
     }
-    /// Returns whether more may be received before the next frame is taken.
+    /// Returns whether the buffer accepts more bytes before the next frame is taken.
     pub fn has_room(&self) -> bool {
         let (Framing::Lines(max) | Framing::Lengths(max)) = self.framing;
         self.bytes.len() <= max + HEAD
@@ -40,14 +40,16 @@ impl FrameBuffer {
         self.bytes.clear();
         (self.taken, self.searched) = (0, 0);
     }
-    /// Takes the first complete frame, if there is one. Errors: the frame is too large.
+    /// Takes the first complete frame, or returns `None` if no frame is complete. Errors: a description, if the frame
+    /// is too large.
     pub fn take(&mut self) -> Result<Option<Vec<u8>>, String> {
         match self.framing {
             Framing::Lines(max) => self.take_line(max),
             Framing::Lengths(max) => self.take_length(max),
         }
     }
-    /// Returns the unfinished frame in words, for messages about the end; may be empty.
+    /// Describes the incomplete frame at the end of the output, for error messages. The text is empty if the output
+    /// ends with a complete frame.
     pub fn unfinished(&self) -> String {
         match self.framing {
             _ if self.taken == self.bytes.len() => String::new(),
@@ -83,8 +85,8 @@ impl FrameBuffer {
         }
         Ok(frame)
     }
-    /// Removes the taken bytes. Deferred until no frame is complete, since otherwise the rest of many short frames
-    /// would be moved for each of them.
+    /// Removes the taken bytes. The caller defers it until no frame is complete, since otherwise each short frame would
+    /// move the rest of the buffer.
     fn compact(&mut self) {
         self.bytes.drain(..self.taken);
         self.taken = 0;

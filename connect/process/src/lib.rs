@@ -1,13 +1,14 @@
-//! User-defined programs that respond to requests: rewards, filter rules, verifiers, tools and environments written in
-//! any language.
+//! Runs user-defined programs that respond to requests: rewards, filter rules, verifiers, tools and environments in any
+//! language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/custom-code.md` has the protocol). A [`WorkerPool`] holds the processes of one program. It is independent of
-//! the role: the caller defines the meaning of a request. An outage and an exception of the program are different
-//! [`ProgramFault`]s, because only an outage may be temporary.
+//! (`docs/custom-code.md` describes the protocol). A [`WorkerPool`] holds the processes of one program. It does not
+//! depend on the role of the program: the caller defines the meaning of a request. An outage and an exception of the
+//! program are different [`ProgramFault`]s, because only an outage may be temporary.
 //!
-//! A [`Supervisor`] starts processes, sends them requests, restarts those that die and kills those that hang. It is
-//! independent of the protocol, which is a [`WorkerWire`]: a [`WorkerPool`] uses lines, other users other frames.
+//! A [`Supervisor`] starts processes, sends requests to them, restarts processes that die and kills those that hang. It
+//! does not depend on the protocol, which a [`WorkerWire`] implements: a [`WorkerPool`] uses lines, other callers use
+//! length-prefixed frames.
 mod fault;
 mod folder;
 mod frames;
@@ -40,11 +41,11 @@ pub use supervisor::{
 pub use wire::{ProgramRequest, excerpt, hello_body, hello_line, parse_ready, parse_response};
 pub use worker_pool::{Hello, WorkerPool};
 
-/// Source of `trainyard_bridge.py`, with which a Python function becomes a reward, a rule or a verifier. It is copied
-/// into the folder of every program.
+/// Source of `trainyard_bridge.py`, with which a Python function becomes a reward, a rule or a verifier. Every
+/// program's folder contains a copy.
 pub const BRIDGE: &str = include_str!("../../../python/trainyard_bridge.py");
 pub const BRIDGE_NAME: &str = "trainyard_bridge.py";
-/// Source of `trainyard_serve.py`, with which `serve` of the bridge responds over HTTP. No program of a stage requires
-/// it.
+/// Source of `trainyard_serve.py`, with which `serve` of the bridge responds over HTTP. Programs of a stage do not
+/// require it.
 pub const BRIDGE_SERVER: &str = include_str!("../../../python/trainyard_serve.py");
 pub const BRIDGE_SERVER_NAME: &str = "trainyard_serve.py";

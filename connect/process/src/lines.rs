@@ -1,4 +1,4 @@
-//! The wire of user-defined programs: lines of a [`ProgramProtocol`], with numbered responses.
+//! Implements the wire of user-defined programs: lines of a [`ProgramProtocol`], with numbered responses.
 
 use crate::fault::{ProgramException, ProgramFault};
 use crate::folder::ProgramFolder;
@@ -24,7 +24,7 @@ pub struct LineSettings {
     pub log: ProgramLog,
 }
 
-/// A request with its claim.
+/// A request with the responder of its result.
 pub struct LineJob {
     /// Request; `None` requests the features that the program reported when it was ready.
     pub request: Option<ProgramRequest>,
@@ -52,8 +52,8 @@ impl LineWire {
 impl WorkerWire for LineWire {
     type Job = LineJob;
     type Response = Result<Value, ProgramException>;
-    /// One to process and one to begin immediately after it; more would only wait while other lanes are idle. Jobs of
-    /// one lane cannot be processed by another.
+    /// A lane processes one job and begins the next one immediately. Further jobs would wait while other lanes are
+    /// idle. Jobs of one lane cannot be processed by another lane.
     const CAPACITY: LaneCapacity = LaneCapacity { common: 2, own: 64, in_batches: false };
 
     fn start(&mut self) -> trainyard_core::Result<ChildProgram> {
@@ -112,7 +112,7 @@ impl WorkerWire for LineWire {
             WorkerFailure::Start(error) | WorkerFailure::Deaths { error, .. } => ProgramFault::Outage(error),
             WorkerFailure::State { error, late: true } => ProgramFault::TimedOut(error),
             WorkerFailure::State { error, late: false } => ProgramFault::Lost(error),
-            // The dropped responder reports it.
+            // The dropped responder reports the failure.
             WorkerFailure::Shut => return,
         };
         job.responder.resolve(Err(fault));

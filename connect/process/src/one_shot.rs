@@ -1,6 +1,6 @@
-//! A program that is run once, without a protocol: started in a separate folder, its output read, and waited for.
+//! Runs a program once, without a protocol: it starts in a separate folder, and its output is read until it ends.
 //!
-//! The caller interprets the output later, so the last lines are kept; all lines are logged.
+//! All lines are logged. The caller interprets the last lines after the program has ended.
 
 use crate::folder::ProgramFolder;
 use crate::options::ProgramOptions;
@@ -17,7 +17,7 @@ use trainyard_core::{Error, Result};
 /// Timeout for the pipes of an ended program to become empty: a descendant may hold them open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Files of a program, in a folder that is removed with this.
+/// Files of a program, in a folder that is removed when this value is dropped.
 pub struct OneShotFolder(ProgramFolder);
 
 impl OneShotFolder {
@@ -30,10 +30,10 @@ impl OneShotFolder {
     pub fn path(&self) -> &Path {
         self.0.path()
     }
-    /// Starts the program in a separate process group. It gets the variables that all programs get, those of this
-    /// process that `passed` names, and `set`.
+    /// Starts the program in a separate process group. Its environment has the variables that all programs get, those
+    /// of this process that `passed` names, and those of `set`.
     ///
-    /// Errors: invalid (there is no such program), retryable.
+    /// Errors: invalid (the program does not exist), retryable.
     pub fn start(self, passed: &[String], set: &[(&str, String)], log: ProgramLog) -> Result<OneShotProgram> {
         self.start_with(Stdio::null(), passed, set, log)
     }
@@ -62,38 +62,38 @@ impl OneShotFolder {
     }
 }
 
-/// Result of a program.
+/// Exit of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramExit {
     /// Whether the status was 0.
     pub success: bool,
     /// Description: `exited with status 1`.
     pub status: String,
-    /// Last lines of its standard output, one below the other.
+    /// Last lines of the program's standard output, joined by line breaks.
     pub stdout: String,
-    /// Last lines of its standard error.
+    /// Last lines of the program's standard error.
     pub stderr: String,
 }
 
-/// A running program. Killed with all its descendants when it is dropped.
+/// A running program. Dropping it kills the program with all its descendants.
 pub struct OneShotProgram {
     child: Child,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
-    /// Whether the program has ended, so that another process may have its id.
+    /// Whether the program has ended, so that another process may reuse its id.
     has_exited: bool,
     _folder: OneShotFolder,
 }
 
 impl OneShotProgram {
-    /// Returns the program's result, or `None` while it runs.
+    /// Returns the program's exit, or `None` while it runs.
     pub fn poll_exit(&mut self) -> Option<ProgramExit> {
         let status = self.child.try_wait().ok().flatten()?;
         self.has_exited = true;
         Some(self.end(status))
     }
     fn end(&self, status: ExitStatus) -> ProgramExit {
-        // Descendants that still run are killed.
+        // Kills descendants that still run.
         kill_group(self.child.id());
         let last = |lines: &Receiver<String>| lines.recv_timeout(DRAIN_TIMEOUT).unwrap_or_default();
         let (stdout, stderr) = (last(&self.stdout), last(&self.stderr));
@@ -110,7 +110,7 @@ impl Drop for OneShotProgram {
     }
 }
 
-/// Reads a pipe to its end on a separate thread, which then returns the last lines.
+/// Reads a pipe to its end on a separate thread, which then sends the last lines.
 fn spawn_reader(stream: &str, mut pipe: impl Read + Send + 'static, log: ProgramLog) -> Result<Receiver<String>> {
     let (sender, last) = channel();
     let work = move || {
@@ -123,7 +123,7 @@ fn spawn_reader(stream: &str, mut pipe: impl Read + Send + 'static, log: Program
                 Err(_) => break,
             }
         }
-        // The receiver may be dropped.
+        // The receiver may have been dropped.
         let _ = sender.send(lines.last());
     };
     let thread = std::thread::Builder::new().name(format!("program-{stream}"));

@@ -1,4 +1,4 @@
-//! Options that all roles of a program share.
+//! Defines the options that all roles of a program share.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl Default for ProgramOptions {
     }
 }
 
-/// Returns the schema of a list of words, of which those that name files are sources.
+/// Returns the schema of a list of words. Words that name files are sources.
 pub fn command_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": { "type": "string", "format": "command" } })
 }
@@ -86,7 +86,7 @@ impl ProgramOptions {
         }
         problems
     }
-    /// Returns the timeout of one request. Errors: invalid.
+    /// Returns the timeout of one request. Errors: invalid, for text that is not a duration, or zero.
     pub fn time(&self) -> Result<Duration> {
         let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
         if time.is_zero() {
@@ -94,7 +94,7 @@ impl ProgramOptions {
         }
         Ok(time)
     }
-    /// Returns the command for messages.
+    /// Returns the command shortened for messages.
     pub fn shown(&self) -> String {
         let word = |word: &String| word.rsplit('/').next().unwrap_or(word).to_string();
         let words: Vec<String> = self.command.iter().take(4).map(word).collect();

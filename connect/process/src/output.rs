@@ -1,4 +1,4 @@
-//! Standard error of a program: lines of the stage's log, and its last lines when it dies.
+//! Logs the output lines of a program, and keeps its last lines for error messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ pub type ProgramLog = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 /// Maximum bytes of a line.
 const MAX_LINE_BYTES: usize = 4 << 10;
-/// Maximum lines of one process in the log.
+/// Maximum lines of one stream of a process in the log.
 const MAX_LOGGED_LINES: usize = 10_000;
-/// Number of last lines in an error.
+/// Number of last lines that are kept.
 const TAIL_LINES: usize = 12;
 
 /// Returns a log that drops all lines.
@@ -19,7 +19,7 @@ pub fn null_log() -> ProgramLog {
     Arc::new(|_, _| {})
 }
 
-/// Lines of one process's standard error.
+/// Lines of a process's standard error, or of the standard output of a one-shot program.
 pub struct OutputLines {
     log: ProgramLog,
     /// Bytes of the unfinished line.
@@ -42,7 +42,7 @@ impl OutputLines {
             }
         }
     }
-    /// Returns the last lines, one below the other.
+    /// Returns the last lines, joined by line breaks.
     pub fn last(mut self) -> String {
         if !self.partial.is_empty() {
             self.end_line();

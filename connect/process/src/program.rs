@@ -1,5 +1,5 @@
-//! One process of a program from its owner's side: started with a clean environment, written to and read without
-//! blocking, killed with all its descendants.
+//! Owns one process of a program. It starts the process with a clean environment, writes and reads without blocking,
+//! and kills the process with all its descendants.
 
 use crate::frames::{FrameBuffer, Framing};
 use crate::output::{OutputLines, ProgramLog, null_log};
@@ -19,15 +19,15 @@ use trainyard_core::{Error, Result};
 const MAX_LINE_BYTES: usize = 64 << 20;
 /// Grace period of a program after its input has ended.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
-/// Interval at which an ending process is polled.
+/// Interval at which an exiting process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Variables that every program gets.
 pub const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
 
-/// A running process. Killed when dropped.
+/// A running process. Dropping it kills the process with its descendants.
 pub struct ChildProgram {
     child: Child,
-    /// `None` once it was closed.
+    /// `None` once it is closed.
     input: Option<ChildStdin>,
     output: ChildStdout,
     /// `None` once the program has closed it.
@@ -43,25 +43,26 @@ pub struct ChildProgram {
     _folder: Option<TempDir>,
 }
 
-/// Time in which a process may exit after its input was closed.
+/// Times in which a process may exit after its input was closed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GracePeriods {
-    /// Grace period before a kill.
+    /// Grace period before the process is killed.
     pub killed: Duration,
     /// Grace period of a process that is no longer needed.
     pub closed: Duration,
 }
 
 impl ChildProgram {
-    /// Starts it in a separate folder and process group. Errors: invalid (there is no such program), retryable.
+    /// Starts the program in a separate process group, with `folder` as its working folder. Errors: invalid (the
+    /// program does not exist), retryable.
     pub(crate) fn start(command: &[String], folder: &Path, variables: &[String], log: ProgramLog) -> Result<Self> {
         let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("the command is empty"))?;
         let mut process = Command::new(name);
         process.args(arguments).current_dir(folder).env_clear().process_group(0);
         let named = VARIABLES.into_iter().chain(variables.iter().map(String::as_str));
         process.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
-        // The bridge reserves the standard output; the order of Python's sets is the same in all processes; no bytecode
-        // is written next to the program.
+        // `TRAINYARD_PROTOCOL` makes the bridge reserve the standard output. The other variables fix the order of
+        // Python's sets in all processes and keep bytecode out of the folder.
         process.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
         process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = process.spawn().map_err(|e| spawn_error(name, &e))?;
@@ -70,8 +71,8 @@ impl ChildProgram {
         program.stderr_lines = OutputLines::new(log);
         Ok(program)
     }
-    /// Owns a process that was started with pipes for its input and output, and optionally for its errors; `folder` is
-    /// removed after its end. Errors: bug (no pipes), retryable.
+    /// Wraps a process that was started with pipes for its input and output, and optionally for its errors. `folder` is
+    /// removed after the process has ended. Errors: bug (no pipes), retryable.
     pub fn over(mut child: Child, framing: Framing, grace: GracePeriods, folder: Option<TempDir>) -> Result<Self> {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a program was started without pipes"));
@@ -98,12 +99,12 @@ impl ChildProgram {
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
-    /// Queues bytes, to be sent when the program reads.
+    /// Queues bytes, which are sent when the program reads.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.unsent.extend_from_slice(bytes);
         self.write();
     }
-    /// Waits until the program or `wake` is ready, or the time is over, then reads and writes without blocking.
+    /// Waits until the program or `wake` is ready, or until `timeout`, then reads and writes without blocking.
     pub(crate) fn wait(&mut self, wake: &PipeReader, timeout: Option<Duration>) {
         let mut pipes = vec![PollFd::new(wake, PollFlags::IN)];
         if !self.ended {
@@ -121,8 +122,8 @@ impl ChildProgram {
         self.read_errors();
         self.read();
     }
-    /// Returns the next frame of its output, or `None` if there is no complete one yet. Errors: the reason
-    /// that no further frame follows.
+    /// Returns the next frame of the output, or `None` if no frame is complete yet. Errors: the reason why no further
+    /// frame can follow.
     pub(crate) fn frame(&mut self) -> Result<Option<Vec<u8>>, String> {
         let frame = self.received.take()?;
         if frame.is_some() || !self.ended {
@@ -131,7 +132,7 @@ impl ChildProgram {
         let unfinished = self.received.unfinished();
         Err(format!("{}{unfinished}", self.end()))
     }
-    /// Returns the exit status, if the process has ended.
+    /// Returns the exit status, or `None` while the process runs.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -141,7 +142,7 @@ impl ChildProgram {
         self.read_errors();
         std::mem::replace(&mut self.stderr_lines, OutputLines::new(null_log())).last()
     }
-    /// Closes its input and waits for the grace period.
+    /// Closes the input, and kills the process if it does not exit within the grace period.
     pub(crate) fn close(mut self) {
         self.close_and_wait(self.grace.closed);
         self.read_errors();
@@ -166,7 +167,7 @@ impl ChildProgram {
                 Ok(count) => self.sent += count,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // A program that no longer reads has ended, or is late.
+                // A program that no longer reads has ended, or will exceed its time limit.
                 Err(_) => break,
             }
         }
@@ -192,7 +193,7 @@ impl ChildProgram {
     }
     fn read_errors(&mut self) {
         let mut chunk = [0; 1 << 14];
-        // A limit for programs that write endlessly.
+        // Limits the reads of a program that writes endlessly.
         for _ in 0..64 {
             let Some(errors) = &mut self.errors else { return };
             match errors.read(&mut chunk) {
@@ -204,7 +205,7 @@ impl ChildProgram {
             }
         }
     }
-    /// Returns the description of the exit of a program that closed its output. One that still runs is killed.
+    /// Describes the exit of a program that has closed its output. A program that still runs is killed.
     fn end(&mut self) -> String {
         let mut remaining = EXIT_GRACE;
         loop {
@@ -231,7 +232,8 @@ impl ChildProgram {
     }
 }
 
-/// Kills a process with all its descendants, if it leads a separate process group.
+/// Kills a process group by its leader's id, and so all descendants that did not leave the group. Errors are ignored:
+/// the group may have ended.
 pub fn kill_group(leader: u32) {
     if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
@@ -244,7 +246,7 @@ impl Drop for ChildProgram {
     }
 }
 
-/// Waits for the pipe alone, while there is no process.
+/// Waits for `wake` alone, while no process runs.
 pub fn wait_for_wake(wake: &PipeReader) {
     poll_pipes(&mut [PollFd::new(wake, PollFlags::IN)], None);
 }
@@ -260,7 +262,7 @@ fn poll_pipes(pipes: &mut [PollFd<'_>], timeout: Option<Duration>) {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(timeout.subsec_nanos()),
     });
-    // The pipes are tried afterwards, regardless of the result.
+    // The caller reads and writes the pipes regardless of the result.
     let _ = poll(pipes, timeout.as_ref());
 }
 

@@ -1,7 +1,8 @@
-//! Protocols of programs: the opening of a process, and the meaning of its lines.
+//! Defines the interface of protocols between a supervisor and a program: the opening of a session, and the meaning of
+//! its lines.
 //!
-//! The protocol of this crate is one of them. Programs with other protocols are started, restarted, limited and killed
-//! in the same way.
+//! The JSON protocol of this crate is one implementation. Programs with other protocols are started, restarted, limited
+//! and killed in the same way.
 
 use crate::fault::ProgramException;
 use crate::wire;
@@ -11,15 +12,15 @@ use serde_json::Value;
 pub trait ProgramProtocol: Send + Sync {
     /// Begins a session with a process that has just started.
     fn start_session(&self) -> Box<dyn ProtocolSession>;
-    /// Returns the advice when the program does not start.
+    /// Returns the advice for a program that does not start.
     fn help(&self) -> &'static str;
 }
 
 /// State of a session with one process.
 pub trait ProtocolSession: Send {
-    /// Returns the first lines to the process.
+    /// Returns the first lines for the process.
     fn opening(&mut self) -> String;
-    /// Parses a line of the process. Errors: description of the fault; the process is discarded.
+    /// Parses a line of the process. Errors: a description of the fault; the process is discarded.
     fn parse_line(&mut self, line: &[u8]) -> Result<ProtocolEvent, String>;
 }
 
@@ -34,13 +35,13 @@ pub enum ProtocolEvent {
     Send(String),
     /// A line for the log.
     Log(String),
-    /// No meaning.
+    /// A line without meaning.
     Ignored,
 }
 
-/// The protocol of this crate.
+/// The protocol of this crate, version 1.
 pub(crate) struct JsonProtocol {
-    /// The first line, without its end.
+    /// The line `hello`, without its line end.
     pub hello: String,
 }
 

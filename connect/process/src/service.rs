@@ -1,4 +1,4 @@
-//! The interface of request handlers: processes of a program here, or a service elsewhere.
+//! Defines the interface of request handlers: processes of a program on this machine, or a remote service.
 
 use crate::fault::ProgramFault;
 use crate::response::PendingProgramResponse;
@@ -14,11 +14,12 @@ pub struct SessionLocation {
     pub session: u64,
     /// Lane of the session, below [`ProgramService::workers`].
     pub worker: usize,
-    /// Life of the response that left the state there; `None` for a request that begins the session.
+    /// Number of the process that holds the state, from an earlier response; `None` for a request that begins the
+    /// session.
     pub generation: Option<u64>,
 }
 
-/// A handler of requests. No method blocks.
+/// A handler of requests. Its methods do not block.
 pub trait ProgramService: Send + Sync {
     /// Returns the name of the peer in messages.
     fn place(&self) -> &str;
@@ -26,11 +27,11 @@ pub trait ProgramService: Send + Sync {
     fn workers(&self) -> usize {
         1
     }
-    /// Requests the features that the peer reported when it was ready, starting it if necessary.
+    /// Requests the features that the peer reported when it was ready. Starts the peer if necessary.
     fn ready(&self) -> PendingProgramResponse;
     /// Sends a request without a session.
     fn send(&self, request: ProgramRequest) -> PendingProgramResponse;
-    /// Sends an operation of a session. Once the state is lost, the response is [`ProgramFault::Lost`].
+    /// Sends an operation of a session. If the state is lost, the response is [`ProgramFault::Lost`].
     fn send_in_session(
         &self,
         session: SessionLocation,
@@ -40,14 +41,14 @@ pub trait ProgramService: Send + Sync {
 }
 
 impl dyn ProgramService + '_ {
-    /// Sends a request without a session. `body` is a map of the keys of the operation `op`.
+    /// Sends the operation `op` without a session; `body` is a map of its keys.
     pub fn call(&self, op: &str, body: &impl Serialize) -> Result<PendingProgramResponse> {
         Ok(self.send(ProgramRequest::new(op, body)?))
     }
 }
 
 impl ProgramFault {
-    /// Returns the fault of a session that no longer exists.
+    /// Returns the fault of a session whose process has ended.
     pub fn lost(place: &str) -> Self {
         Self::Lost(Error::retryable("the process that held this state has ended").at(place))
     }

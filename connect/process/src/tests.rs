@@ -1,4 +1,4 @@
-//! Programs of a few lines of shell that respond correctly or misbehave in one way each.
+//! Tests programs of a few lines of shell that respond correctly or misbehave in one way each.
 
 use super::*;
 use serde_json::{Value, json};

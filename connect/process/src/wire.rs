@@ -1,7 +1,7 @@
-//! Version 1 of the protocol: one JSON object per line.
+//! Reads and writes version 1 of the protocol: one JSON object per line.
 //!
-//! `hello` is sent to the program, and `ready` is received. Then every request has an `id` and an `op`, and every
-//! response the `id` of its request with a `result` or an `error`.
+//! The caller sends `hello` to the program, and the program sends `ready`. Then every request has an `id` and an `op`,
+//! and every response has the `id` of its request with a `result` or an `error`.
 
 use crate::fault::ProgramException;
 use serde::{Deserialize, Serialize};
@@ -27,18 +27,18 @@ struct HelloBody<'a> {
     seed: u64,
 }
 
-/// Returns the first line to a program, without its end.
+/// Returns the line `hello`, without its line end.
 pub fn hello_line(role: &str, name: &str, options: &Value, seed: u64) -> String {
     let line = HelloLine { r#type: "hello", protocol: PROTOCOL, about: HelloBody { role, name, options, seed } };
     serde_json::to_string(&line).unwrap_or_default()
 }
 
-/// Returns the content of `hello` about a part, as JSON: a stateless service receives it with each request.
+/// Returns the fields of `hello` that describe a part, as JSON. A stateless service receives them with each request.
 pub fn hello_body(role: &str, name: &str, options: &Value, seed: u64) -> String {
     serde_json::to_string(&HelloBody { role, name, options, seed }).unwrap_or_default()
 }
 
-/// Parses the features that a program reports when it is ready. Errors: description of the fault in its first line.
+/// Parses the features that a program reports in its first line. Errors: a description of the fault.
 pub fn parse_ready(line: &[u8]) -> Result<Value, String> {
     let ready: Value =
         serde_json::from_slice(line).map_err(|_| format!("its first line is not JSON: {}", excerpt(line)))?;
@@ -57,7 +57,7 @@ pub fn parse_ready(line: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// A request without its id, created in the thread of the requester.
+/// A serialized request without its id. The requester's thread serializes it.
 pub struct ProgramRequest(String);
 
 impl ProgramRequest {
@@ -65,21 +65,22 @@ impl ProgramRequest {
     pub fn new(op: &str, body: &impl Serialize) -> Result<Self> {
         Ok(Self(format!(",\"op\":\"{op}\"{}}}", inner(body)?)))
     }
-    /// Creates a request of another protocol, which has an `id` and these keys.
+    /// Creates a request of another protocol, with an `id` and `keys`.
     pub fn plain(keys: &impl Serialize) -> Result<Self> {
         Ok(Self(format!("{}}}", inner(keys)?)))
     }
-    /// Returns the whole line with its end.
+    /// Returns the request as a line with its id and line end.
     pub fn line(&self, id: u64) -> String {
         format!("{{\"id\":{id}{}\n", self.0)
     }
-    /// Returns the line with further keys after the id: the inside of a map, such as `"hello":{}`.
+    /// Returns the request as a line with further keys after the id. `keys` is the inside of a map, such as
+    /// `"hello":{}`.
     pub fn line_with(&self, id: u64, keys: &str) -> String {
         format!("{{\"id\":{id},{keys}{}\n", self.0)
     }
 }
 
-/// Returns the keys of a map as they appear in a longer one, each after a comma.
+/// Returns the keys of a map for appending to a longer one, with a comma before them.
 fn inner(keys: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(keys).map_err(|e| Error::bug(format!("a request has no JSON form: {e}")))?;
     let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
@@ -96,12 +97,12 @@ struct ResponseLine {
     error: Option<ProgramException>,
 }
 
-/// Deserializes a present value as `Some`: a result of null is a result.
+/// Deserializes a present value as `Some`, so that a result of null differs from no result.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
 
-/// Parses a response: the id of its request, and its result or exception. Errors: description of the fault in the line.
+/// Parses a response: the id of its request, and its result or exception. Errors: a description of the fault.
 pub fn parse_response(line: &[u8]) -> Result<(u64, Result<Value, ProgramException>), String> {
     let read: ResponseLine = serde_json::from_slice(line)
         .map_err(|e| format!("wrote a line that is not a response ({e}): {}", excerpt(line)))?;
@@ -112,7 +113,7 @@ pub fn parse_response(line: &[u8]) -> Result<(u64, Result<Value, ProgramExceptio
     }
 }
 
-/// Returns the start of a line, for messages.
+/// Returns the start of a line, quoted for messages.
 pub fn excerpt(line: &[u8]) -> String {
     const MAX_BYTES: usize = 200;
     let text = String::from_utf8_lossy(&line[..line.len().min(MAX_BYTES)]).trim().to_string();

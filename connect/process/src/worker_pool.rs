@@ -1,4 +1,4 @@
-//! The processes of one program from the requester's side.
+//! Runs the processes of one program, and sends requests to them.
 
 use crate::folder::ProgramFolder;
 use crate::lines::{LineJob, LineSettings, LineWire};
@@ -25,7 +25,7 @@ pub struct Hello<'a> {
     pub seed: u64,
 }
 
-/// Processes of one program. They start with the first request and end when this is dropped.
+/// Processes of one program. They start with the first request and end when the pool is dropped.
 pub struct WorkerPool {
     supervisor: Supervisor<LineJob>,
     place: String,
@@ -41,7 +41,8 @@ impl WorkerPool {
         let protocol = JsonProtocol { hello: wire::hello_line(role, name, &options.options, seed) };
         Self::start_with_protocol(options, &part, Arc::new(protocol), log)
     }
-    /// Starts processes like [`WorkerPool::start`], for a program of another protocol; `part` is its name in messages.
+    /// Starts processes like [`WorkerPool::start`], for a program of another protocol. `part` is the name of the
+    /// program in messages.
     pub fn start_with_protocol(
         options: &ProgramOptions,
         part: &str,
@@ -72,7 +73,7 @@ impl WorkerPool {
             .map_err(|(_, e)| Error::retryable(format!("cannot start the threads of a program: {e}")))?;
         Ok(Arc::new(Self { supervisor, place }))
     }
-    /// Requests the end of the processes; open requests get no response any more.
+    /// Requests the end of the processes without waiting. Open requests fail.
     pub fn shut_down(&self) {
         self.supervisor.shut_down();
     }
@@ -80,24 +81,25 @@ impl WorkerPool {
     pub fn has_ended(&self) -> bool {
         self.supervisor.has_ended()
     }
-    /// Sends a request to any process. `body` is a map of the keys of the operation `op`.
+    /// Sends the operation `op` to any process; `body` is a map of its keys.
     pub fn call(&self, op: &str, body: &impl Serialize) -> Result<PendingProgramResponse> {
         Ok(self.send(ProgramRequest::new(op, body)?))
     }
-    /// Requests the features that one process reported when it was ready, starting it if necessary.
+    /// Requests the features that the process of `lane` reported when it was ready. Starts the process if necessary.
     pub fn ready_on(&self, lane: usize) -> PendingProgramResponse {
         let (response, responder) = pending_response();
         self.supervisor.push_to(lane % self.workers(), LineJob { request: None, responder, life: None });
         response
     }
-    /// Sends a request like [`WorkerPool::call_on`], for one that is already serialized.
+    /// Sends an already serialized request like [`WorkerPool::call_on`].
     pub fn send_to(&self, lane: usize, life: Option<u64>, request: ProgramRequest) -> PendingProgramResponse {
         let (response, responder) = pending_response();
         self.supervisor.push_to(lane % self.workers(), LineJob { request: Some(request), responder, life });
         response
     }
-    /// Sends a request to one process. A request that requires the state of an earlier one names the `life` of that
-    /// response: once another process has replaced it, the response is [`crate::ProgramFault::Lost`].
+    /// Sends the operation `op` to the process of one lane. A request that requires the state of an earlier one passes
+    /// the `generation` of that response as `life`: if another process has replaced that process, the response is
+    /// [`crate::ProgramFault::Lost`].
     pub fn call_on(
         &self,
         lane: usize,
@@ -131,7 +133,7 @@ impl ProgramService for WorkerPool {
         mut body: Map<String, Value>,
     ) -> Result<PendingProgramResponse> {
         if op == "close" && session.generation.is_none() {
-            // No process is known to have the state, and none is started for that.
+            // No earlier response names the process of the state, and no new process could have it.
             return Ok(pending_response().0);
         }
         body.insert("session".into(), json!(session.session));

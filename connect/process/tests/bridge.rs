@@ -1,4 +1,4 @@
-//! The file `trainyard_bridge.py` as the program's side of the protocol.
+//! Tests the file `trainyard_bridge.py` as the program's side of the protocol.
 
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ def casefold(problem, answer):
 ty.run()
 "#;
 
-/// Returns `None`, after printing that the test is skipped, where there is no Python.
+/// Returns `None`, after printing that the test is skipped, if Python is not installed.
 fn start(role: &str, name: &str, options: Value) -> Option<(TempDir, Arc<WorkerPool>)> {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         eprintln!("skipped: there is no python3");

@@ -1,8 +1,8 @@
-//! Resume points of training loops: files written into a scratch folder, stored as a whole, read back by the next
-//! attempt.
+//! Saves and loads resume points of training loops: files and a state, written into a scratch folder, stored together,
+//! and read back by the next attempt.
 //!
-//! A checkpoint holds all state that the rest of the computation reads and is taken at step boundaries only. Floats
-//! pass through JSON unchanged, so a killed stage produces the same bytes.
+//! A checkpoint is taken only between steps and holds all state that the remaining steps read. Floats pass through JSON
+//! unchanged, so a stage that was killed and resumed produces the same bytes.
 
 use crate::StageContext;
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub fn save(
     std::fs::remove_dir_all(&folder).map_err(|e| io_error(&folder, &e))
 }
 
-/// Returns the newest resume point: its state and its folder.
+/// Returns the state and the folder of the newest resume point; `None` if there is no resume point.
 pub fn latest<T: DeserializeOwned>(context: &StageContext) -> Result<Option<(T, PathBuf)>> {
     let Some((step, folder)) = context.checkpoints.latest()? else { return Ok(None) };
     let path = folder.join(STATE);

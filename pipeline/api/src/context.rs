@@ -1,4 +1,5 @@
-//! Context of a running stage: inputs as local folders, output folders, progress, metrics, checkpoints, cancellation.
+//! Defines the context of a running stage: inputs as local folders, output folders, progress, metrics, checkpoints,
+//! cancellation.
 
 use crate::report::{ReportMetric, StageReport};
 use crate::requests::RequestCache;
@@ -57,7 +58,8 @@ pub trait Reporter: Send + Sync {
 
 /// Resume points of this stage digest.
 pub trait CheckpointStore: Send + Sync {
-    /// Returns the newest complete resume point: its step and a folder with its files.
+    /// Returns the step of the newest complete resume point and a folder with its files; `None` if there is no resume
+    /// point.
     fn latest(&self) -> Result<Option<(u64, PathBuf)>>;
     /// Stores all files of `folder` as the resume point of `step`; returns when it is durable. Keeps the two newest
     /// points. A store failure is not an error: it loses this resume point, not the stage.
@@ -97,18 +99,18 @@ pub struct StageContext {
 }
 
 impl StageContext {
-    /// Returns the artifact of a `one` port.
+    /// Returns the artifact of a `one` port. Errors: invalid, if the port has no artifact.
     pub fn input(&self, port: &str) -> Result<&InputArtifact> {
         self.optional(port).ok_or_else(|| {
             Error::invalid(format!("input `{port}` is missing"))
                 .help(format!("add `with: {{{port}: ${{{{ stages.<id>.<port> }}}}}}`"))
         })
     }
-    /// Returns the artifact of an `optional` port.
+    /// Returns the artifact of an `optional` port; `None` if the port has no artifact.
     pub fn optional(&self, port: &str) -> Option<&InputArtifact> {
         self.many(port).first()
     }
-    /// Returns the artifacts of a `many` port.
+    /// Returns the artifacts of a `many` port, in order; empty for an unknown port.
     pub fn many(&self, port: &str) -> &[InputArtifact] {
         self.inputs.get(port).map_or(&[], Vec::as_slice)
     }
@@ -124,7 +126,7 @@ impl StageContext {
     pub fn producers(&self) -> Producers {
         self.inputs.iter().map(|(port, list)| (port.clone(), vec![Producer::default(); list.len()])).collect()
     }
-    /// Returns the folder of an output port.
+    /// Returns the folder of an output port. Errors: bug, if the stage has no such port.
     pub fn output(&self, port: &str) -> Result<&Path> {
         self.output_folders
             .get(port)

@@ -1,7 +1,7 @@
-//! Learning curves: measurements of a stage so far, kept in its checkpoints.
+//! Records learning curves: the measurements of a stage so far, stored in its checkpoints.
 //!
-//! A resumed stage must end with the same report as one that was never killed, so points are part of the state. Names
-//! are sorted. A point that is not finite stops the stage with an error that names the step.
+//! A resumed stage must end with the same report as one that was never killed, so points are part of the checkpointed
+//! state. Names are sorted. A point that is not finite stops the stage with an error that names the step.
 
 use crate::StageContext;
 use crate::report::{Curve, StageReport};
@@ -30,11 +30,11 @@ impl LearningCurves {
     pub fn series(&self, name: &str) -> &[(u64, f64)] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
-    /// Returns the newest value of a series.
+    /// Returns the newest value of a series; `None` for a series without points.
     pub fn last(&self, name: &str) -> Option<f64> {
         self.series(name).last().map(|p| p.1)
     }
-    /// Returns the mean of the last `n` points.
+    /// Returns the mean of the last `n` points; `None` for a series without points.
     pub fn recent(&self, name: &str, n: usize) -> Option<f64> {
         let points = self.series(name);
         let tail = &points[points.len().saturating_sub(n)..];

@@ -1,5 +1,5 @@
-//! Families of parts, which stages compose. A part is written as a map with a `kind` (`{kind: clip, clip_high: 0.28}`)
-//! or as a bare name (`clip`).
+//! Defines families of parts, which stages compose. Options name a part by a map with a `kind` (`{kind: clip,
+//! clip_high: 0.28}`) or by a bare name (`clip`).
 //!
 //! All families have the same form, so that the catalogue, the schema and the pages handle them alike. A [`Family`] is
 //! a value: a program can add custom parts to it before the stages receive it.
@@ -94,7 +94,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
         let options = (member.read)(rest).map_err(|e| OptionProblem::new("", e.message))?;
         Ok(self.parsed_part(member, options))
     }
-    /// Returns `{kind, …}` with every default filled in. Errors: invalid, for wrong types; [`Family::check`] checks
+    /// Returns `{kind, …}` with every default filled in. Errors: invalid, for incorrect types; [`Family::check`] checks
     /// ranges.
     pub fn complete(&self, options: &Value) -> Result<Value> {
         self.find(options)?.complete()
@@ -103,7 +103,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     pub fn check(&self, options: &Value) -> Vec<OptionProblem> {
         self.read(options).map_or_else(|problem| vec![problem], |part| part.problems())
     }
-    /// Builds the part that `{kind, …}` names. Errors: invalid, with the valid names or the wrong option.
+    /// Builds the part that `{kind, …}` names. Errors: invalid, with the valid names or the invalid option.
     pub fn build(&self, options: &Value, context: &A) -> Result<Box<T>> {
         self.find(options)?.build(context)
     }
@@ -178,7 +178,7 @@ fn split(options: &Value) -> Option<(&str, Value)> {
     }
 }
 
-/// Converts a problem to an error that names its place.
+/// Converts a problem to an error that names its position.
 fn problem_error(problem: OptionProblem) -> Error {
     let place = problem.pointer.trim_start_matches('/').replace('/', ".");
     let error = Error::invalid(problem.message);

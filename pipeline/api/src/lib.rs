@@ -1,7 +1,8 @@
-//! The contract between the orchestrator and all stage crates: the definition of a stage, its context, and its parts.
+//! Defines the contract between the orchestrator and all stage crates: the definition of a stage, its context, and its
+//! parts.
 //!
 //! A stage is a pure function of its config, its inputs and its seed, with files as inputs and outputs. It accesses
-//! local folders only: the attempt fetches inputs from the store before it and publishes outputs after it.
+//! local folders only: the attempt fetches inputs from the store before the stage runs and publishes outputs after it.
 
 #![warn(missing_docs)]
 

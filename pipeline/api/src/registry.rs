@@ -1,4 +1,4 @@
-//! Stage kinds by name: queried by `spec` and the engine through [`StageKinds`], and run by attempts.
+//! Holds the stage kinds by name. `spec` and the engine query them through [`StageKinds`], and attempts run them.
 
 use crate::stage::DynStage;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The content of a `report` artifact: `report.json`, one schema for all stages that measure something.
+//! Defines the content of a `report` artifact: `report.json`, one schema for all stages that measure something.
 //!
 //! A report holds metrics (with intervals), tables of typed cells, and learning curves. Every crate of stages writes
 //! reports and the stage `report` joins and renders them, so the type is defined here.

@@ -1,6 +1,7 @@
-//! Responses of paid services, stored by request.
+//! Defines the cache of responses of paid services, by the digest of their request.
 //!
-//! They belong to the store, not to a stage: the same request in any attempt, stage or run returns the stored response.
+//! Responses belong to the store, not to a stage: the same request in any attempt, stage or run returns the stored
+//! response.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! A shorter way to write a stage kind: one struct that is both the options and the implementation.
+//! Defines a shorter way to write a stage kind: one struct that is both the options and the implementation.
 
 use crate::context::StageContext;
 use crate::stage::{Ports, PreparedOptions, Stage};

@@ -1,11 +1,12 @@
-//! A place in a stage's options that names a part: read once, then used by check, schema and run.
+//! Holds the part that a stage's options name at one position. The part is parsed once; its validation, its declared
+//! metrics and the run use the same parsed options.
 
 use crate::family::{Family, ParsedPart, PartKind, prefixes};
 use serde_json::Value;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, MetricInfo, OptionProblem, Result};
 
-/// The part named at one place of a config.
+/// The part named at one position of a config.
 pub struct Slot<T: ?Sized, A: ?Sized = ()> {
     place: String,
     part: Result<ParsedPart<T, A>, OptionProblem>,
@@ -23,7 +24,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
         }
         Self { place: place.into(), part }
     }
-    /// Reads the part at a place of a whole config; a missing place names no part.
+    /// Reads the part at a position of a whole config; a missing position names no part.
     pub fn read_at(family: &Family<T, A>, place: &str, config: &mut Value) -> Self {
         match config.pointer_mut(place) {
             Some(options) => Self::read(family, place, options),
@@ -64,7 +65,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     pub fn needs(&self) -> Vec<&'static str> {
         self.part.as_ref().map(ParsedPart::needs).unwrap_or_default()
     }
-    /// Builds a new part. Errors: invalid, with the place of the part and the problem.
+    /// Builds a new part. Errors: invalid, with the position of the part and the problem.
     pub fn build(&self, context: &A) -> Result<Box<T>> {
         let built = match &self.part {
             Ok(part) => part.build(context),

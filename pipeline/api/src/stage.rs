@@ -1,4 +1,4 @@
-//! Stage kinds: documentation, ports, and the options in the forms that are checked and run.
+//! Defines stage kinds: documentation, ports, and the options that are checked and run.
 //!
 //! A kind is a value, because some kinds hold the parts that they compose (`rl` its losses, rewards and environments).
 
@@ -157,11 +157,11 @@ pub trait DynStage: Send + Sync {
     fn complete(&self, options: &Value) -> Result<Value> {
         self.prepare(options)?.config()
     }
-    /// Prepares and runs.
+    /// Prepares the options and runs the stage.
     fn run(&self, options: &Value, context: &mut StageContext) -> Result<()> {
         self.prepare(options)?.run(context)
     }
-    /// Prepares and plays a few episodes.
+    /// Prepares the options and plays a few episodes.
     fn trial(&self, options: &Value, trial: &Trial, context: &mut StageContext) -> Result<Vec<TrialEpisode>> {
         self.prepare(options)?.trial(trial, context)
     }

@@ -1,5 +1,5 @@
-//! Trials of a stage: a few of its episodes with its environment, tools and rewards, before training. Nothing is
-//! stored.
+//! Defines trials of a stage: a few of its episodes with its environment, tools and rewards, before training. A trial
+//! stores nothing.
 
 use serde::Serialize;
 use trainyard_tables::{Problem, Trajectory};
@@ -29,7 +29,7 @@ pub struct TrialEpisode {
     pub trajectory: Trajectory,
     /// Problem of the episode.
     pub problem: Problem,
-    /// Whether the answer is right.
+    /// Whether the answer is correct.
     pub correct: bool,
     /// All components of the stage's reward, in option order.
     pub components: Vec<Component>,

@@ -1,4 +1,5 @@
-//! Stage kinds, parts and executors of a program: one value that check, schema, pages and runs all read.
+//! Holds the stage kinds, parts and executors of a program in one value, which `check`, `schema`, the documentation
+//! pages and runs all read.
 
 #[cfg(test)]
 mod added_tests;
@@ -22,7 +23,8 @@ use trainyard_learn::compose;
 use trainyard_lm::backend::registry::Backends;
 use trainyard_runtime::executors::ExecutorKind;
 
-/// Registry of everything that workflow and site files may name. Made by [`Catalogue::builder`]; immutable.
+/// Registry of everything that workflow and site files may name. [`Catalogue::builder`] starts its construction; it is
+/// immutable afterwards.
 pub struct Catalogue {
     stages: Stages,
     parts: trainyard_train::TrainParts,
@@ -43,13 +45,13 @@ impl Catalogue {
         families.sort_by_key(|family| family.folder());
         families
     }
-    /// Returns the pages of one family; `None` if there is no such folder.
+    /// Returns the pages of one family, or `None` if no family has this folder.
     pub fn pages(&self, folder: &str) -> Option<Vec<PartPage>> {
         let family = self.families().into_iter().find(|family| family.folder() == folder)?;
         let mut pages = family.pages();
         if folder == self.parts.learn.algorithms.folder {
             for page in &mut pages {
-                // Tests expand every built-in composition, so only one added by a program can fail.
+                // Tests expand every built-in composition, so only a composition that a program added can fail.
                 page.expands_to = compose::expand(&self.parts.learn, json!({ "algorithm": page.kind })).ok();
             }
         }

@@ -1,4 +1,5 @@
-//! Input files of the environment conformance suite: options, a problem and the script of an agent that solves it.
+//! Reads the input files of the environment conformance suite, and runs the suite. A file has the options of the
+//! environment, a problem, and the script of an agent that solves the problem.
 
 use crate::attempt::secrets;
 use crate::catalogue::Catalogue;
@@ -17,14 +18,14 @@ use trainyard_spec::options::{SchemaView, source_pointers};
 use trainyard_spec::{Diagnostic, Sources, yaml};
 use trainyard_tables::{Message, Problem};
 
-/// Content of a file.
+/// Content of an input file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConformanceFile {
     /// Environment options, as in a stage.
     environment: Value,
     problem: ScriptedProblem,
-    /// Turns of the agent: all but the last make calls, and the last one ends the episode with the right answer.
+    /// Turns of the agent: all but the last make calls, and the last one ends the episode with the correct answer.
     turns: Vec<ScriptTurn>,
     /// Turn that changes the observations of later turns; the first turn if left out.
     #[serde(default)]
@@ -87,8 +88,8 @@ impl From<Error> for ConformanceError {
     }
 }
 
-/// Runs the conformance suite on the environment of a file; `log` receives the output of custom programs, and
-/// `providers` are those of the site file's secrets, if the environment names any.
+/// Runs the conformance suite on the environment of the file `path`. `log` receives the output of custom programs.
+/// `providers` returns the providers of the site file's secrets and is called only if the environment names a secret.
 ///
 /// Errors: the file cannot be read, or its environment cannot be built.
 pub fn check(
@@ -142,11 +143,11 @@ fn read(path: &Path) -> Result<ConformanceFile, ConformanceError> {
     })
 }
 
-/// Makes the sources of options with this schema absolute; they are relative to `folder`.
+/// Makes the paths of sources in `options` absolute, relative to `folder`. `schema` marks the options that are sources.
 pub fn place_sources(schema: &Value, options: &mut Value, folder: &Path) {
     let mut found = Vec::new();
     source_pointers(options, &SchemaView::root(schema), "", &mut found);
-    // A word without an extension may be a file too.
+    // A word without an extension may also be a file.
     for place in found {
         let location = absolute(folder, &place.text).display().to_string();
         if (!place.word || names_source(&LocalFileSystem, &place.pointer, &place.text, &location))
@@ -157,7 +158,7 @@ pub fn place_sources(schema: &Value, options: &mut Value, folder: &Path) {
     }
 }
 
-/// Collects the names in every `{secret: NAME}` of some options.
+/// Adds the names in every `{secret: NAME}` of `options` to `named`.
 fn name_secrets<'a>(options: &'a Value, named: &mut BTreeSet<&'a str>) {
     match options {
         Value::Object(map) => match map.get("secret") {

@@ -1,4 +1,5 @@
-//! Runs trivial kinds in the engine's process, without attempt objects; their outputs are stored like any other.
+//! Runs simple stage kinds in the engine's process, without an attempt folder. Their outputs are stored like those of
+//! attempts.
 
 use crate::attempt::{NoCheckpoints, UploadPaths, context, guard_sources, materialize, store_outputs};
 use crate::catalogue::Catalogue;
@@ -13,7 +14,7 @@ use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_runtime::InProcessRunner;
 use trainyard_store::Store;
 
-/// Runs a stage on the calling thread.
+/// Runs stages on the calling thread.
 pub struct InProcessStages {
     /// Store of inputs and outputs.
     pub store: Store,
@@ -27,8 +28,8 @@ impl InProcessRunner for InProcessStages {
     fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult> {
         let stage = self.catalogue.stage(&spec.kind)?;
         if spec.inputs.is_empty() && spec.outputs.is_empty() {
-            // No file can be involved, so no scratch folder is created. A workflow of 10,000 gates takes this branch
-            // each time.
+            // Such a stage needs no files, so no scratch folder is created. A workflow of 10,000 gates takes this
+            // branch for each of them.
             let mut context = context(
                 spec,
                 BTreeMap::new(),

@@ -1,10 +1,10 @@
-//! Options on a command line: a name, or a map as in a workflow file.
+//! Parses options on a command line: a name, or a map as in a workflow file.
 
 use serde_json::Value;
 use trainyard_core::{Error, Result};
 use trainyard_spec::{Sources, yaml};
 
-/// Parses `text`, the value of an argument called `argument`. Errors: invalid, with the first mistake in it.
+/// Parses `text`, the value of an argument called `argument`. Errors: invalid, with the first mistake in the text.
 pub fn options(argument: &str, text: &str) -> Result<Value> {
     let help = "write a name, or a map as in a workflow file: `{kind: NAME, option: value}`";
     let mut sources = Sources::default();

@@ -1,8 +1,8 @@
-//! Wiring of a run: the stage kinds, parts and executors of a program ([`Catalogue`]), the site and the store
+//! Wires a run together: the stage kinds, parts and executors of a program ([`Catalogue`]), the site and the store
 //! ([`session`]), the dependencies of a run ([`wiring`]), and the attempts of its stages ([`attempt`]).
 //!
-//! Custom programs pass the [`CatalogueBuilder`] of their catalogue to `trainyard::main`; this crate neither prints nor
-//! parses a command line.
+//! Custom programs pass a [`CatalogueBuilder`] to `trainyard::main`. This crate neither prints nor parses a command
+//! line.
 
 pub mod attempt;
 pub mod catalogue;

@@ -1,8 +1,8 @@
 //! Notifies the recipients of the site file about runs and schedules.
 //!
-//! A webhook receives JSON with all details, Slack a line of text, a command the JSON on its standard input. A failed
-//! delivery is a warning and changes no exit code. Only the host of an address and the program of a command are ever
-//! printed: the rest may be secret.
+//! A webhook receives JSON with all details, Slack receives a line of text, and a command receives the JSON on its
+//! standard input. A failed delivery is a warning and does not change an exit code. Messages show only the host of an
+//! address and the program of a command, since the rest may be secret.
 
 mod deliver;
 
@@ -16,21 +16,21 @@ use trainyard_runtime::summary::{self, LoadedSummary};
 use trainyard_spec::site::Notification;
 use trainyard_store::Store;
 
-/// Earlier runs that are searched for the previous one of the same workflow.
+/// Maximum number of earlier runs among which the previous run of a workflow is searched.
 const RUNS_BACK: usize = 50;
 
 /// A notification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NotificationMessage {
-    /// Event names as in `on`, most specific first.
+    /// Event names that recipients select in `on`, most specific first.
     pub events: Vec<&'static str>,
     /// One line of text.
     pub text: String,
-    /// Details for programs: an object.
+    /// Details for programs, a JSON object.
     pub details: Value,
 }
 
-/// Notifies every recipient whose `on` names one of the events. Returns one error for each failed delivery.
+/// Notifies every recipient whose `on` names one of the events. Returns the errors of failed deliveries.
 pub async fn send(notifications: &[Notification], message: &NotificationMessage) -> Vec<Error> {
     let mut failed = Vec::new();
     let selected = notifications.iter().filter(|n| n.on.iter().any(|name| message.events.contains(&name.as_str())));
@@ -40,8 +40,10 @@ pub async fn send(notifications: &[Notification], message: &NotificationMessage)
     failed
 }
 
-/// Returns the notification of a run's end: its outcome, whether a check failed, and whether the previous run of its
-/// workflow had failed. `None` for a run that has not ended. Errors: those of the store.
+/// Returns the notification about a run's end: its outcome, whether a check failed, and whether the previous run of its
+/// workflow failed. Returns `None` for a run that has not ended. `text` is the line for humans.
+///
+/// Errors: those of the store.
 pub async fn run_ended(
     notifications: &[Notification],
     store: &Store,
@@ -72,7 +74,8 @@ pub async fn run_ended(
     Ok(Some(NotificationMessage { events, text, details }))
 }
 
-/// Returns the outcome of the workflow's previous run that was not canceled.
+/// Returns the outcome of the workflow's previous run that succeeded or failed, or `None` if the latest [`RUNS_BACK`]
+/// runs contain no such run.
 async fn previous_outcome(store: &Store, run: &RunId, workflow: &str) -> Result<Option<RunOutcome>> {
     let runs = store.list_runs().await?;
     for other in runs.iter().rev().filter(|other| *other < run).take(RUNS_BACK) {
@@ -97,7 +100,8 @@ fn body(message: &NotificationMessage) -> Value {
     body
 }
 
-/// Returns the checks that failed a stage, or else its error, which would only repeat them.
+/// Returns the checks that failed a stage. If no check failed, returns the error of the stage, which would otherwise
+/// repeat the checks.
 fn failures(stage: &StageView) -> Vec<Value> {
     let checks = stage.checks.iter().filter(|c| c.gates && !c.passed).map(trainyard_engine::checks::describe);
     let mut messages: Vec<String> = checks.collect();

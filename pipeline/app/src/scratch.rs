@@ -1,11 +1,11 @@
-//! Scratch folders of this user, `scratch/<host>.<letters>` in the folder of machine-wide files, removed even after the
-//! process was killed.
+//! Manages scratch folders of this user, `scratch/<host>.<letters>` in the folder of machine-wide files. They are
+//! removed even if their process was killed.
 //!
-//! Each contains a file `lock` that its process keeps locked. The kernel releases the lock when the process ends, and
-//! the process that creates the next folder removes unlocked ones. Several machines may share a home, so only folders
-//! with this host's name count. Creation and the search for leftovers are serialized by a file `lock` next to the
-//! folders: a folder without a locked file may be under creation. Names are never reused, so several processes may
-//! remove the same leftover at once.
+//! Each folder contains a file `lock` that its process keeps locked. The kernel releases the lock when the process
+//! ends, and the next process that creates a folder removes the unlocked ones. Several machines may share a home, so
+//! only folders with this host's name are considered. A file `lock` next to the folders serializes creation and the
+//! search for leftovers, because a folder without a locked file may be under creation. Names are never reused, so
+//! several processes may remove the same leftover at the same time.
 
 use crate::session::home;
 use rustix::fs::{FlockOperation, flock};
@@ -16,19 +16,19 @@ use tempfile::TempDir;
 use trainyard_core::{Error, Result};
 use trainyard_runtime::slots::host;
 
-/// Name of the lock file in a folder, and of the one next to the folders that serializes their creation.
+/// Name of the lock file in each folder, and of the lock file next to the folders.
 const LOCK: &str = "lock";
 
-/// A scratch folder; dropping it removes it.
+/// A scratch folder, removed when dropped.
 pub struct ScratchFolder {
     files: PathBuf,
-    /// Removed before its lock is dropped.
+    /// Dropped before `_lock`, so that the folder is removed while it is locked.
     _folder: TempDir,
     _lock: File,
 }
 
 impl ScratchFolder {
-    /// Creates a folder; removes those of dead processes. Errors: retryable (it cannot be created).
+    /// Creates a folder, and removes the folders of dead processes. Errors: retryable (the folder cannot be created).
     pub fn new() -> Result<Self> {
         let root = home().join("scratch");
         Self::below(&root).map_err(|e| {
@@ -36,7 +36,7 @@ impl ScratchFolder {
                 .help("set TRAINYARD_HOME to a writable folder with free space, on a file system with locks")
         })
     }
-    /// Returns the absolute path of the folder, which is empty at first.
+    /// Returns the absolute path of the folder, which is initially empty.
     pub fn path(&self) -> &Path {
         &self.files
     }
@@ -52,7 +52,7 @@ impl ScratchFolder {
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         drop(creation_lock);
         for leftover in leftovers {
-            // A folder that cannot be removed now is retried at the next creation.
+            // The next creation tries again to remove this folder.
             let _ = std::fs::remove_dir_all(leftover);
         }
         let files = folder.path().join("files");
@@ -61,7 +61,7 @@ impl ScratchFolder {
     }
 }
 
-/// Returns unlocked folders of this host. The caller must hold the creation lock.
+/// Returns the unlocked folders of this host. The caller must hold the creation lock.
 fn stale_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root)? {
@@ -73,18 +73,18 @@ fn stale_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether only letters without a dot follow the host's name; otherwise the folder is that of another host with a
-/// common prefix.
+/// Returns whether a folder belongs to this host. A dot in the part after the host's name means that another host's
+/// name begins with this one.
 fn is_of_this_host(name: &str) -> bool {
     let letters = name.strip_prefix(host().as_str()).and_then(|rest| rest.strip_prefix('.'));
     letters.is_some_and(|letters| !letters.contains('.'))
 }
 
 fn is_locked(folder: &Path) -> bool {
-    // Opened for writing, which network file systems require for an exclusive lock.
+    // Network file systems require write access for an exclusive lock.
     match OpenOptions::new().write(true).open(folder.join(LOCK)) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),
-        // Without a lock file, removal or creation was interrupted. Unreadable folders are left alone.
+        // The lock file is missing if removal or creation was interrupted. Unreadable folders count as locked.
         Err(e) => e.kind() != io::ErrorKind::NotFound,
     }
 }

@@ -1,4 +1,4 @@
-//! Common setup of most commands: the site, the store, and a runtime for both.
+//! Opens the site, the store and a runtime, which most commands need.
 
 use crate::catalogue::Catalogue;
 use crate::machine;
@@ -13,23 +13,23 @@ use trainyard_spec::site::{self, Durability, ExecutorOptions, Site, SiteContext}
 use trainyard_spec::{Diagnostic, LocalFileSystem, Sources};
 use trainyard_store::{MissingFolder, Store, StoreOptions};
 
-/// Name of the site file, searched for upward from the working directory.
+/// Name of the site file, which is searched for from the working directory upward.
 pub const SITE_FILE: &str = "trainyard.yaml";
-/// Default store.
+/// Default store, a folder.
 const LOCAL_STORE: &str = ".trainyard";
 
-/// Selects site and store; fields left out are searched for.
+/// Selection of site and store.
 #[derive(Debug, Clone, Default)]
 pub struct SessionOptions {
-    /// Store URL; overrides that of the site file.
+    /// URL of the store; overrides the URL in the site file.
     pub store: Option<String>,
-    /// Site file; otherwise `trainyard.yaml` is searched for upward from the working directory.
+    /// Path of the site file. If `None`, `trainyard.yaml` is searched for from the working directory upward.
     pub site: Option<PathBuf>,
 }
 
 /// Reason why a session cannot be opened.
 pub enum SessionError {
-    /// Any error but mistakes in the site file.
+    /// Any error other than mistakes in the site file.
     Error(Error),
     /// Mistakes in the site file.
     Site {
@@ -48,7 +48,7 @@ impl From<Error> for SessionError {
     }
 }
 
-/// For programs that render no diagnostics: the mistakes of a site file in one error.
+/// Converts the mistakes of a site file to one error, for programs that render no diagnostics.
 impl From<SessionError> for Error {
     fn from(error: SessionError) -> Self {
         match error {
@@ -61,7 +61,7 @@ impl From<SessionError> for Error {
     }
 }
 
-/// A command's access to the store.
+/// Access of a command to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reads only; a missing store is an error.
@@ -79,14 +79,15 @@ pub struct AppSession {
     /// Checked site file; defaults if absent.
     pub site: Site,
     pub store: Store,
-    /// Additional environment of attempts; empty at first.
+    /// Additional environment of attempts, initially empty.
     pub environment: Vec<(OsString, OsString)>,
     runtime: Runtime,
 }
 
 impl AppSession {
-    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (an unreachable store: exit
-    /// 3).
+    /// Reads the site file and opens the store of the site. `access` decides whether a missing store is created.
+    ///
+    /// Errors: invalid (the site file, or the URL of the store); lost (the store is unreachable, exit code 3).
     pub fn open(place: &SessionOptions, access: Access, catalogue: &Catalogue) -> Result<Self, SessionError> {
         let site = site(place, catalogue)?;
         let url = store_url(place, &site);
@@ -97,7 +98,7 @@ impl AppSession {
             .build()
             .map_err(|e| Error::retryable(format!("cannot start the asynchronous runtime: {e}")))?;
         let store = runtime.block_on(Store::open(&url, options(&site, access)));
-        // The URL is valid, so the location itself is at fault.
+        // The URL is valid, so the store itself is at fault.
         let store = store.map_err(|error| Error { kind: ErrorKind::Lost, ..error })?;
         Ok(Self { site, store, environment: Vec::new(), runtime })
     }
@@ -105,7 +106,7 @@ impl AppSession {
     pub fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.runtime.block_on(future)
     }
-    /// Returns a handle for spawning tasks on the session's runtime.
+    /// Returns a handle that spawns tasks on the session's runtime.
     pub fn handle(&self) -> tokio::runtime::Handle {
         self.runtime.handle().clone()
     }
@@ -119,19 +120,21 @@ fn options(site: &Site, access: Access) -> StoreOptions {
         Access::Run => (false, MissingFolder::Make),
     };
     let durability_fsync = site.durability == Durability::Fsync;
-    // Any other command is interactive and must not wait.
+    // Other commands are interactive and must not wait.
     let outage = if access == Access::Run { site.store_outage } else { Duration::ZERO };
     let probe = access == Access::Run;
     StoreOptions { durability_fsync, read_only, missing, probe, outage, ..StoreOptions::default() }
 }
 
-/// Returns the URL from the command line or the site file; without either, a folder in the working directory.
+/// Returns the store's URL from the command line or the site file. If neither sets it, the store is a folder in the
+/// working directory.
 fn store_url(place: &SessionOptions, site: &Site) -> String {
     place.store.clone().or_else(|| site.store.clone()).unwrap_or_else(|| LOCAL_STORE.to_string())
 }
 
-/// Returns the site file named or found, else this machine alone. A site file without a store has one next to it, so
-/// that a command uses the same store in every folder below.
+/// Reads the site file that `place` names or that is found upward. Without a site file, the site consists of this
+/// machine. If the site file sets no store, the store is a folder next to it, so that commands in all folders below use
+/// the same store.
 pub fn site(place: &SessionOptions, catalogue: &Catalogue) -> Result<Site, SessionError> {
     let Some(path) = place.site.clone().or_else(find_site) else {
         return Ok(Site::of_this_machine(machine::pool()));
@@ -142,7 +145,8 @@ pub fn site(place: &SessionOptions, catalogue: &Catalogue) -> Result<Site, Sessi
     Ok(site)
 }
 
-/// Reads a site file and all its mistakes.
+/// Reads a site file. Returns the site, unless mistakes prevent it, with all mistakes and the text that they point
+/// into.
 pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagnostic>, Sources) {
     let executors: Vec<ExecutorOptions<'_>> = catalogue.executors().iter().map(options_of).collect();
     let context = SiteContext {
@@ -154,7 +158,7 @@ pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagn
     site::read(&LocalFileSystem, path, context)
 }
 
-/// Returns an executor in the form that site files name.
+/// Converts an executor to the form against which site files are checked.
 fn options_of(kind: &ExecutorKind) -> ExecutorOptions<'_> {
     ExecutorOptions { name: kind.name, schema: &kind.schema, several_nodes: kind.several_nodes }
 }
@@ -165,7 +169,7 @@ fn find_site() -> Option<PathBuf> {
 }
 
 /// Returns the folder of this user's machine-wide files (slots, scratch): `$TRAINYARD_HOME`, else `~/.cache/trainyard`,
-/// else a temporary one.
+/// else a folder below the system's temporary folder.
 pub fn home() -> PathBuf {
     let cache = || std::env::var_os("HOME").map(|h| Path::new(&h).join(".cache/trainyard"));
     std::env::var_os("TRAINYARD_HOME")

@@ -1,4 +1,4 @@
-//! Tools on a command line: a name, or a map with options.
+//! Parses tools on a command line: a name, or a map with options.
 
 use crate::catalogue::Catalogue;
 use crate::conformance::place_sources;
@@ -7,7 +7,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_envs::ToolConfig;
 
-/// Parses tools; files that they name are relative to `folder`. Errors: invalid, with the tool and its mistake.
+/// Parses tools. Paths in their options are relative to `folder`. Errors: invalid, with the tool and the mistake.
 pub fn choices(catalogue: &Catalogue, texts: &[String], folder: &Path) -> Result<Vec<ToolConfig>> {
     let family = &catalogue.toolbox().tools;
     let schema = family.schema();

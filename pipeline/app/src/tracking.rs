@@ -1,8 +1,9 @@
-//! Live tracking of runs in other programs: learning curves, spans, lineage.
+//! Sends learning curves, spans and lineage of a run to other programs while the run proceeds
+//! (`docs/design/0030-trackers.md`).
 //!
-//! A tracker is configured in the site file (`tracking: [{kind: tensorboard}]`), so no workflow and no digest depends
-//! on it. Events of a run go to one thread per tracker; a slow or unreachable tracker neither delays nor fails the run:
-//! lost events are reported as a note.
+//! The site file configures trackers (`tracking: [{kind: tensorboard}]`), so no workflow and no digest depends on them.
+//! Each tracker has a thread and a queue of events. A slow or unreachable tracker neither delays nor fails the run; a
+//! note reports its lost events.
 
 mod follow;
 mod mlflow;

@@ -1,7 +1,7 @@
-//! Tries a stage: plays a few of its episodes in this process, with inputs from the store, and stores nothing.
+//! Tries a stage: runs a few of its episodes in this process, with inputs from the store, and stores nothing.
 //!
-//! The engine's forecast determines whether the inputs are available, as it does for `plan`. A model passed by the
-//! caller replaces the stage's own model before that, so that a stage can be tried before its model was trained.
+//! Like `plan`, a trial uses the engine's forecast to determine whether the inputs are available. A model from the
+//! caller replaces the stage's own model before the forecast, so that a stage can be tried before its model is trained.
 
 use crate::attempt::{NoCheckpoints, StoredRequests, context, materialize};
 use crate::catalogue::Catalogue;
@@ -31,7 +31,7 @@ pub struct TrialOptions<'a> {
     pub seed: Option<u64>,
     /// Replaces all models of the stage.
     pub model: Option<InputArtifact>,
-    /// Stops the trial.
+    /// Cancels the trial.
     pub cancel: CancelToken,
     /// Receives the messages of the stage.
     pub reporter: Arc<dyn Reporter>,
@@ -44,7 +44,7 @@ pub struct TrialResult {
     pub episodes: Vec<TrialEpisode>,
 }
 
-/// Returns a model in a folder as an input. Errors: invalid (no such folder).
+/// Returns the model in `folder` as an input artifact. Errors: invalid (the folder does not exist).
 pub fn model_in(folder: &Path) -> Result<InputArtifact> {
     let digest = digest_path(folder)?;
     Ok(InputArtifact {
@@ -56,8 +56,8 @@ pub fn model_in(folder: &Path) -> Result<InputArtifact> {
     })
 }
 
-/// Plays the episodes. Errors: invalid (no such stage, it plays none, a missing input, with the command that computes
-/// it), those of the stage.
+/// Runs the episodes of the trial and returns them. Errors: invalid (an unknown stage, a stage without episodes, or a
+/// missing input, with the command that computes it), and those of the stage.
 pub fn run_trial(
     session: &AppSession,
     catalogue: &Arc<Catalogue>,
@@ -98,7 +98,7 @@ pub fn run_trial(
     Ok(TrialResult { stage: spec.stage, kind: spec.kind, episodes })
 }
 
-/// Fails if the plan has no such stage, or one that plays no episodes.
+/// Fails if the plan lacks the stage, or if the stage plays no episodes.
 fn expect_playable(plan: &Plan, catalogue: &Catalogue, stage: &str, named: &impl Fn(&StageKey) -> bool) -> Result<()> {
     let plays = |node: &&PlanNode| catalogue.stage(&node.kind).is_ok_and(|kind| kind.info().plays);
     let ids: BTreeSet<&str> = plan.nodes.iter().filter(plays).map(|node| node.key.stage_id()).collect();
@@ -118,7 +118,8 @@ fn expect_playable(plan: &Plan, catalogue: &Catalogue, stage: &str, named: &impl
     }
 }
 
-/// Removes the models from the inputs of a stage, and returns their ports. Errors: the stage takes no model.
+/// Removes the models from the inputs of a stage, and returns the names of their ports. Errors: invalid, if the stage
+/// takes no model.
 fn without_models(node: &mut PlanNode) -> Result<Vec<String>> {
     let is_model =
         |kind: ArtifactKind, cardinality| kind == ArtifactKind::Model && cardinality != Cardinality::Optional;
@@ -147,7 +148,7 @@ fn ambiguous_stage(stage: &str, one: &Forecast) -> Error {
     Error::invalid(format!("stage `{stage}` has several instances")).help(format!("name one, such as `{}`", one.stage))
 }
 
-/// Returns the error of missing inputs, with the stages that compute them.
+/// Returns the error of a stage whose inputs are missing, with the stages that compute them.
 fn no_ready_stage(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl Fn(&StageKey) -> bool) -> Error {
     let instances: Vec<&Forecast> = forecasts.iter().filter(|f| named(&f.stage)).collect();
     if let Some(failed) =
@@ -170,7 +171,7 @@ fn no_ready_stage(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl
     )
 }
 
-/// Adapts the spec to a trial: the seed, all CPUs of this machine, and no outputs.
+/// Adapts the spec to a trial: sets the seed, grants all CPUs of this machine, and removes the outputs.
 fn settle(spec: &mut AttemptSpec, catalogue: &Catalogue, seed: Option<u64>) -> Result<()> {
     spec.resources.cpus = machine::cpus();
     spec.outputs.clear();

@@ -21,18 +21,18 @@ use trainyard_runtime::{Observer, OutputRowReader, RunContext};
 use trainyard_spec::site;
 use trainyard_store::Store;
 
-/// Launches a program as the attempts of a pool's stages; `run` stages get the same environment.
+/// Returns the launcher that starts `program` for the attempts of a pool. `run` stages inherit the same environment.
 fn launcher(program: PathBuf, environment: &[(OsString, OsString)]) -> Launcher {
     let threads = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
     Launcher { env: threads.chain(environment.iter().cloned()).collect(), ..Launcher::new(program) }
 }
 
-/// Returns the path of this program, to start it again as another process.
+/// Returns the path of this program, which starts attempts and workers as further processes.
 pub fn program() -> Result<PathBuf> {
     std::env::current_exe().map_err(|e| Error::bug(format!("the path of this program is unknown: {e}")))
 }
 
-/// Returns the dependencies of this session's runs. `observer` receives their events.
+/// Returns the dependencies of this session's runs. `observer` receives the events of the runs.
 pub fn run_context(
     session: &AppSession,
     catalogue: &Arc<Catalogue>,
@@ -66,8 +66,8 @@ pub fn tracker_context(session: &AppSession) -> TrackerContext {
     TrackerContext { store: session.store.clone(), handle: session.handle(), folder }
 }
 
-/// Returns this machine's slots, shared by all runs of this user, or of all users with the same folder; `None` if no
-/// pool is on this machine.
+/// Returns this machine's slots, or `None` if no pool is on this machine. All runs of this user share them; runs of all
+/// users do if the site file sets a common folder.
 pub fn slots(session: &AppSession, catalogue: &Catalogue) -> Option<Slots> {
     let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();
     let here = local_pools(&pools, catalogue.executors());
@@ -75,7 +75,8 @@ pub fn slots(session: &AppSession, catalogue: &Catalogue) -> Option<Slots> {
     this_machine(&here, machine::cpus(), machine::memory()).map(|machine| Slots::new(folder, machine))
 }
 
-/// Returns the executor of each pool, with the pool's own options and program. Errors: invalid (the options).
+/// Returns the executor of each pool, built with the options and the program of the pool. Errors: invalid (the options,
+/// or an unknown executor).
 pub fn executors(session: &AppSession, catalogue: &Catalogue, slots: Option<&Slots>) -> Result<Executors> {
     let mut executors = Vec::new();
     for pool in &session.site.pools {
@@ -87,12 +88,13 @@ pub fn executors(session: &AppSession, catalogue: &Catalogue, slots: Option<&Slo
     Ok(Executors::new(executors))
 }
 
-/// Returns a source of randomness for run ids and writer names only: it must not affect any digest.
+/// Returns a random source for run ids and writer names only, since it depends on time and process id. It must not
+/// affect a digest.
 pub fn chance(clock: &dyn Clock) -> Chance {
     Chance::new((clock.unix_millis() as u64).rotate_left(20) ^ u64::from(std::process::id()))
 }
 
-/// Converts a site's pool for the engine.
+/// Converts a pool of the site to the engine's form.
 fn pool(pool: &site::SitePool) -> MachinePool {
     let gpus: Vec<Gpu> = pool.gpus.iter().map(|g| Gpu { index: g.index, memory: g.memory }).collect();
     let machine = |i: u32| PoolMachine {
@@ -118,9 +120,9 @@ fn local_pools(pools: &[MachinePool], executors: &[ExecutorKind]) -> Vec<Machine
     pools.iter().filter(is_local).cloned().collect()
 }
 
-/// Returns the resources of this machine that runs of this user may use: the sum of its pools. Where pools overlap, it
-/// is capped at the machine's total, but never below one pool, or some grants of the engine would be impossible. `None`
-/// without a pool.
+/// Returns the resources of this machine that runs of this user may use: the sum of its pools. If pools overlap, the
+/// sum is limited to the machine's total, but never below the largest pool, since some grants of the engine would be
+/// impossible. Returns `None` without a pool.
 fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<PoolMachine> {
     let machines: Vec<&PoolMachine> = pools.iter().flat_map(|p| &p.machines).collect();
     let largest = machines.iter().map(|m| m.cpus).max()?;
@@ -134,7 +136,7 @@ fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<PoolMac
     })
 }
 
-/// Sums bytes in the same way; 0 means unknown.
+/// Returns the summed memory of the machines under the same limit; 0 means unknown.
 fn memory_together(machines: &[&PoolMachine], memory: u64) -> u64 {
     if machines.iter().any(|m| m.memory == 0) {
         return 0;
@@ -144,7 +146,7 @@ fn memory_together(machines: &[&PoolMachine], memory: u64) -> u64 {
     if memory == 0 { together } else { together.min(largest.max(memory)) }
 }
 
-/// Rows of a table output, for a `for_each` over more rows than a manifest previews.
+/// Reads rows of a table output, for a `for_each` over more rows than a manifest previews.
 struct TableRows(Store);
 
 impl OutputRowReader for TableRows {

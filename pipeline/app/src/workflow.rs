@@ -1,4 +1,4 @@
-//! From a workflow file to a plan.
+//! Compiles workflow files to plans.
 
 use std::path::{Path, PathBuf};
 use trainyard_core::{Error, Result, StageKinds};
@@ -6,10 +6,11 @@ use trainyard_spec::FileSystem;
 use trainyard_spec::compile::{Compilation, CompileRequest, compile};
 use trainyard_spec::site::Site;
 
-/// Compiles one file of `files` (`trainyard_spec::LocalFileSystem` for this disk); its path and those of `params` are
-/// relative to the working directory. Mistakes are in the result's diagnostics.
+/// Compiles the workflow file `path` with `params` and the kinds and pools of this program and site. `files` provides
+/// the files (`trainyard_spec::LocalFileSystem` for this disk). `path` and files that `params` name are relative to the
+/// working directory. The result contains the mistakes of the file as diagnostics.
 ///
-/// Errors: invalid, if there is no working directory.
+/// Errors: invalid, if the working directory does not exist.
 pub fn compiled(
     files: &dyn FileSystem,
     path: &Path,
@@ -20,7 +21,8 @@ pub fn compiled(
     compiled_for_tick(files, path, (params, None), kinds, site)
 }
 
-/// Compiles like [`compiled`], for a run of a tick: its time is the value of a param `tick`, if the file declares one.
+/// Compiles like [`compiled`], for a run of a schedule's tick. The param `tick`, if the file declares it, gets the time
+/// of the tick.
 pub fn compiled_for_tick(
     files: &dyn FileSystem,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Command line arguments; doc comments are the help texts. Each command is a file in `commands/`.
+//! Defines the command line arguments. The doc comments are the help texts. Each command has a file in `commands/`.
 
 mod artifacts;
 mod conformance;
@@ -24,7 +24,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Version, commit and features, written by `build.rs`. Only `--version` prints it: the commit enters no artifact.
+/// Version, commit and features, written by `build.rs`. Only `--version` prints the text: the commit must not enter an
+/// artifact.
 const VERSION: &str = env!("TRAINYARD_VERSION");
 
 /// Turn a base language model into a tool-using agent with one YAML file.

@@ -1,4 +1,4 @@
-//! Compiles a file on the command line to a plan and prints every mistake.
+//! Compiles workflow files of the command line to plans, and prints their mistakes.
 
 use crate::args::WorkflowArgs;
 use crate::output::diagnostics;
@@ -14,7 +14,8 @@ use trainyard_spec::plan::Plan;
 use trainyard_spec::site::Site;
 use trainyard_spec::{FileSystem, Severity};
 
-/// Compiles one file, which may be a shipped one; its path and `-p` paths are relative to the working directory.
+/// Compiles a workflow file on the disk or a shipped one. Its path and paths in `-p` are relative to the working
+/// directory. The result contains the mistakes, which are not printed. Errors: invalid (the file does not exist).
 pub fn file(path: &Path, params: &[String], kinds: &dyn StageKinds, site: &Site) -> Result<Compilation> {
     require(&ShippedFiles, path)?;
     workflow::compiled(&ShippedFiles, path, params, kinds, site)
@@ -29,27 +30,27 @@ fn require(files: &dyn FileSystem, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Source of a workflow's text, and the tick for which it runs.
+/// Source of a workflow's files, and the tick for which the workflow runs.
 #[derive(Clone, Copy)]
 pub struct WorkflowSource<'a> {
     pub files: &'a dyn FileSystem,
-    /// The time of a schedule's tick.
+    /// Time of a schedule's tick; `None` for other runs.
     pub tick: Option<&'a str>,
 }
 
 impl WorkflowSource<'_> {
-    /// A file on the disk or a shipped one, without a tick.
+    /// The local disk and the shipped files, without a tick.
     pub const PLAIN: WorkflowSource<'static> = WorkflowSource { files: &ShippedFiles, tick: None };
 }
 
-/// Returns a plan, or prints all mistakes on stderr and returns an error of kind invalid. Warnings are printed, notes
-/// are left to `check`.
+/// Compiles a file to a plan, and prints errors and warnings on stderr, but not notes. Errors: invalid, if the file has
+/// mistakes.
 pub fn plan(args: &WorkflowArgs, kinds: &dyn StageKinds, site: &Site) -> Result<Plan> {
     plan_or_json(args, WorkflowSource::PLAIN, kinds, site, false)
 }
 
-/// Returns a plan likewise; with `json`, the mistakes of a file that does not compile are also printed as a document on
-/// stdout.
+/// Compiles like [`plan`]. If `json` is set and the file does not compile, also prints the mistakes as a JSON document
+/// on stdout.
 pub fn plan_or_json(
     args: &WorkflowArgs,
     source: WorkflowSource<'_>,

@@ -1,4 +1,4 @@
-//! Trainyard as a library: the command line of a program with a [`Catalogue`].
+//! Provides Trainyard as a library: the command line of a program with a custom [`Catalogue`].
 //!
 //! ```no_run
 //! use trainyard::prelude::*;
@@ -29,10 +29,10 @@ use std::sync::Arc;
 use trainyard_app::{Catalogue, CatalogueBuilder, attempt, query_process};
 use trainyard_core::Error;
 
-/// Parses the command line, runs one command, and returns its exit code (`docs/workflows.md`).
+/// Parses the command line, runs one command, and returns its exit code (`docs/workflows.md`). Prints errors on stderr.
 ///
-/// The program starts itself again as an attempt, a query worker or a tool worker. These start here too, so the program
-/// must not run anything else.
+/// The program also starts itself as an attempt, a query worker or a tool worker, which run through this function. So
+/// the program should only call this function.
 pub fn main(builder: CatalogueBuilder) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -47,7 +47,7 @@ pub fn main(builder: CatalogueBuilder) -> ExitCode {
         return ExitCode::from(failed(&error) as u8);
     }
     match cli.command {
-        // Workers start often and need no catalogue.
+        // Workers are started often and need no catalogue.
         CliCommand::QueryWorker => ExitCode::from(query_process::worker::main()),
         CliCommand::ToolWorker { .. } => {
             ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1))
@@ -81,7 +81,7 @@ fn run(command: CliCommand, catalogue: &Arc<Catalogue>) -> ExitCode {
         CliCommand::Conformance(args) => commands::conformance::run(&args, catalogue),
         CliCommand::Parity(args) => commands::parity::run(&args),
         CliCommand::Completions(args) => commands::completions::run(&args),
-        // The error was reported to the engine; the exit code only indicates success.
+        // The attempt has already reported the error. The exit code only indicates success.
         CliCommand::Attempt(args) => {
             Ok(attempt::main(&args.url, catalogue).map_or(CliExit::Failed, |()| CliExit::Done))
         }

@@ -1,6 +1,6 @@
-//! Diagnostics on stderr: the spans and events of `tracing`, filtered by `--log` or `TRAINYARD_LOG`.
+//! Writes diagnostics on stderr: the spans and events of `tracing`, filtered by `--log` or `TRAINYARD_LOG`.
 //!
-//! Attempts inherit the filter through their environment and write to their logs.
+//! Attempts inherit the filter through their environment, and their diagnostics go to their logs.
 
 use crate::args::{LogArgs, LogFormat};
 use std::ffi::OsString;
@@ -14,11 +14,11 @@ use trainyard_core::{Error, Result};
 const FILTER: &str = "TRAINYARD_LOG";
 const FORMAT: &str = "TRAINYARD_LOG_FORMAT";
 
-/// Settings from the command line or the environment; process-wide, like the subscriber.
+/// Variables that pass the settings of this process to attempts. They are global, like the subscriber.
 static CHOSEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
-/// Enables diagnostics on stderr, with times and levels. By default only warnings of Trainyard itself are written.
-/// Errors: invalid (not a filter, not a format).
+/// Installs the subscriber that writes diagnostics with times and levels on stderr. The default filter shows only
+/// warnings of Trainyard. Errors: invalid (the filter or the format).
 pub fn init(args: &LogArgs) -> Result<()> {
     let filter = args.log.clone().or_else(|| std::env::var(FILTER).ok().filter(|text| !text.is_empty()));
     let format = match (args.log_format, std::env::var(FORMAT).ok().as_deref()) {
@@ -50,13 +50,13 @@ pub fn init(args: &LogArgs) -> Result<()> {
         .map_err(|e| Error::bug("diagnostics were started twice").caused_by(&e))
 }
 
-/// Returns the environment that configures an attempt's diagnostics alike.
+/// Returns the environment variables that give attempts the same settings.
 pub fn environment() -> Vec<(OsString, OsString)> {
     CHOSEN.get().cloned().unwrap_or_default()
 }
 
-/// Parses `LEVEL` or `TARGET=LEVEL`, separated by commas. A bare word that is not a level is rejected: it would be read
-/// as a target, but is nearly always a typo.
+/// Parses entries of the form `LEVEL` or `TARGET=LEVEL`, separated by commas. A single word that is not a level is
+/// rejected: the library would read it as a target, but it is nearly always a typo.
 fn parse(text: &str) -> Result<Targets> {
     let wrong = |what: String| {
         Error::invalid(what)

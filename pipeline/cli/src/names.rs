@@ -1,14 +1,14 @@
-//! Names of runs and artifacts: `latest`, a prefix of a run id, `RUN/STAGE/OUTPUT`, `DIGEST/OUTPUT`, where a prefix of
-//! the digest is sufficient.
+//! Resolves names of runs and artifacts: `latest`, a prefix of a run id, `RUN/STAGE/OUTPUT`, or `DIGEST/OUTPUT`, in
+//! which a prefix of the digest is sufficient.
 //!
-//! A name without a match, or with several, is an error that lists the candidates.
+//! A name that matches no item, or several, is an error that lists the candidates.
 
 use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_runtime::resume;
 use trainyard_store::Store;
 
-/// Finds a run by name.
+/// Finds a run by its id, a prefix of the id, or `latest`. Errors: invalid (no run, or several runs, match).
 pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     let mut runs = store.list_runs().await?;
     if name == "latest" {
@@ -26,12 +26,12 @@ pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     }
 }
 
-/// Reads and folds a run's journal.
+/// Reads a run's journal and returns its current view.
 pub async fn view(store: &Store, run: &RunId) -> Result<RunView> {
     resume::read_run(store, run).await
 }
 
-/// Finds a stage of a run by its key.
+/// Finds a stage of a run by its key. Errors: invalid (an unknown stage).
 pub fn stage<'a>(view: &'a RunView, name: &str) -> Result<&'a StageView> {
     view.stages.iter().find(|s| s.stage.0.0 == name).ok_or_else(|| {
         let names: Vec<&str> = view.stages.iter().map(|s| s.stage.0.0.as_str()).collect();
@@ -54,7 +54,8 @@ impl ResolvedOutput {
 /// Minimum number of digits of a digest prefix.
 const MIN_DIGITS: usize = 6;
 
-/// Resolves the stage digest of `DIGEST/OUTPUT`, complete or a prefix; `None` if the name has another form.
+/// Resolves the stage digest of `DIGEST/OUTPUT`, given completely or as a prefix of at least [`MIN_DIGITS`] digits.
+/// Returns `None` if the name has another form.
 async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>> {
     if let Ok(digest) = Digest::try_from(first.to_string()) {
         return Ok(Some(digest));
@@ -75,7 +76,8 @@ async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>
     }
 }
 
-/// Resolves `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` to an output. A stage id may contain `/` itself (embedded workflows).
+/// Resolves `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` to an output. A stage id of an embedded workflow contains `/`, so the
+/// output is the part after the last `/`.
 pub async fn artifact(store: &Store, name: &str) -> Result<ResolvedOutput> {
     let usage = || {
         Error::invalid(format!("`{name}` names no artifact")).help(

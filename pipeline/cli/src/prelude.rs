@@ -1,5 +1,5 @@
-//! The prelude of crates that add stage kinds, parts and executors, each with its own program (`examples/extend`): the
-//! traits, and all types that their signatures name.
+//! Exports the traits, and the types in their signatures, that custom crates with stage kinds, parts and executors need
+//! (`examples/extend`).
 
 // The program.
 pub use trainyard_app::Catalogue;

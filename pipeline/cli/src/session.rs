@@ -1,4 +1,4 @@
-//! Sessions from command-line arguments; mistakes of a site file are printed on stderr.
+//! Opens sessions from command-line arguments, and prints mistakes of a site file on stderr.
 
 use crate::args::SiteArgs;
 use crate::logging;
@@ -9,16 +9,16 @@ use trainyard_app::{Catalogue, SessionError, SessionOptions};
 use trainyard_core::{Error, Result};
 use trainyard_spec::site::Site;
 
-/// Opens the store named by the arguments; its attempts inherit the diagnostics settings of this process.
+/// Opens the store that the arguments name. Attempts of the session inherit the diagnostics settings of this process.
 ///
-/// Errors: invalid (the site file, the store's URL), lost (the store is unreachable: exit 3).
+/// Errors: invalid (the site file, or the store's URL), lost (the store is unreachable: exit code 3).
 pub fn open(args: &SiteArgs, access: Access, catalogue: &Catalogue) -> Result<AppSession> {
     let mut session = AppSession::open(&place(args), access, catalogue).map_err(into_error)?;
     session.environment = logging::environment();
     Ok(session)
 }
 
-/// Returns the site named by the arguments, without its store.
+/// Reads the site that the arguments name, without opening its store.
 pub fn site(args: &SiteArgs, catalogue: &Catalogue) -> Result<Site> {
     trainyard_app::session::site(&place(args), catalogue).map_err(into_error)
 }
@@ -27,7 +27,7 @@ fn place(args: &SiteArgs) -> SessionOptions {
     SessionOptions { store: args.store.clone(), site: args.site.clone() }
 }
 
-/// Prints the diagnostics of a site file, and returns its error.
+/// Prints the diagnostics of a site file, if these are the error, and returns the error.
 fn into_error(error: SessionError) -> Error {
     match error {
         SessionError::Error(error) => error,

@@ -1,4 +1,4 @@
-//! The recipes embedded in the binary, as files of a virtual folder.
+//! Embeds the recipes in the binary, as files of a virtual folder.
 //!
 //! Their paths are absolute, like all paths of a plan, so a run of a recipe can be resumed from its journal.
 
@@ -10,10 +10,10 @@ use trainyard_spec::{FileSystem, LocalFileSystem};
 /// Folder of the shipped recipes.
 pub const FOLDER: &str = "/trainyard:/recipes";
 
-/// Paths under [`FOLDER`] and texts, sorted; written by `build.rs`.
+/// Paths below [`FOLDER`] with their texts, sorted; written by `build.rs`.
 const RECIPES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
 
-/// The shipped files and the local disk.
+/// File system of the shipped files and the local disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ShippedFiles;
 
@@ -33,14 +33,14 @@ impl FileSystem for ShippedFiles {
     fn is_file(&self, path: &Path) -> bool {
         name(path).map_or_else(|| LocalFileSystem.is_file(path), |name| text(name).is_some())
     }
-    /// Pins URLs of hub data sets, the only URLs that stages of this build read.
+    /// Pins URLs of hub data sets, the only URLs that stages read in this build.
     fn pin(&self, url: &str) -> Result<String> {
         if !url.starts_with(SCHEME) {
             return LocalFileSystem.pin(url);
         }
         Ok(Hub::new(HubSettings::from_env()).pin(&DatasetLocation::read(url)?)?.to_string())
     }
-    /// Rejects shipped files: stages read sources from a disk.
+    /// Rejects shipped files, since stages read sources from a disk.
     fn digest(&self, location: &str) -> Result<Digest> {
         if name(Path::new(location)).is_none() {
             return LocalFileSystem.digest(location);

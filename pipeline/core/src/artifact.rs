@@ -1,7 +1,6 @@
-//! Outputs of a stage, made of immutable files, and the manifest that publishes them (`docs/design/0004`).
+//! Describes the outputs of a stage as immutable files, and the manifest that publishes them (`docs/design/0004`).
 //!
-//! Times, rates and hosts go to [`Manifest::measured`] alone; an output contains no data that differs between equal
-//! runs.
+//! Only [`Manifest::measured`] contains times, rates and hosts, so that the outputs of equal runs are equal.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -67,8 +66,8 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
-    /// Returns whether the path stays inside the folder in which the output is laid out. Other paths would be written
-    /// to an arbitrary place.
+    /// Returns whether the path stays inside the folder in which the output is laid out. A file with another path could
+    /// be written anywhere on the machine.
     pub fn stays_inside(&self) -> bool {
         let mut parts = Path::new(&self.path).components().peekable();
         parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))

@@ -1,9 +1,10 @@
-//! Contract of one attempt: its inputs (`spec.json`, `cancel`), its messages while it runs (`heartbeat.json`, chunks of
-//! log and metrics), and its outputs (`result.json` or `failure.json`).
+//! Defines the contract of one attempt: its inputs (`spec.json`, `cancel`), its messages while it runs
+//! (`heartbeat.json`, chunks of log and metrics), and its outputs (`result.json` or `failure.json`).
 //!
-//! All of it is in the attempt's folder of the store, so `trainyard attempt <url>` is the same command everywhere and
-//! needs only its URL (`docs/design/0004`). Where the engine holds the attempt's pipes, messages go through them as
-//! JSON Lines instead, which is faster. A spec names the sources of secrets and never contains their values.
+//! All of these files are in the attempt's folder of the store, so `trainyard attempt <url>` is the same command on
+//! every executor and needs only its URL (`docs/design/0004`). Where the engine holds the attempt's pipes, messages are
+//! sent through them as JSON Lines instead, which is faster. A spec names the sources of secrets and never contains
+//! their values.
 
 use crate::artifact::{ArtifactKind, FileEntry, Manifest, Output};
 use crate::digest::Digest;
@@ -96,7 +97,7 @@ pub struct AttemptSpec {
     #[serde(default)]
     pub secrets: BTreeMap<String, String>,
     /// Absolute path of a source on a disk → the content digest that entered the stage digest. If the content has
-    /// changed since, the result would be published under a wrong name.
+    /// changed since, the result would be published under an incorrect digest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, Digest>,
     /// Files of the sources that are transferred as objects of the store, by the path that `sources` names; a source
@@ -183,8 +184,8 @@ pub struct AttemptFailure {
     pub outcome: crate::event::AttemptOutcome,
     /// Cause of the failure.
     pub error: Error,
-    /// Whether the attempt ended because its run had no living writer, or was over. A writer that resumes the run needs
-    /// it after all, so this is not a failed try.
+    /// Whether the attempt ended because its run had no living writer, or was over. A writer that resumes the run
+    /// starts the stage again and does not count such an attempt as a failed try.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unwanted: bool,
 }
@@ -194,7 +195,7 @@ pub struct AttemptFailure {
 pub struct CancelRequest {
     /// Format version: 1.
     pub format: u32,
-    /// Whether the attempt's time is up; otherwise it is stopped by its run or a user.
+    /// Whether the attempt has exceeded its timeout; otherwise its run or a user stops it.
     #[serde(default)]
     pub timed_out: bool,
 }

@@ -1,8 +1,8 @@
-//! RFC 8785 form of JSON: sorted keys, ECMAScript numbers, no white space.
+//! Writes the RFC 8785 form of JSON: sorted keys, ECMAScript numbers, no white space.
 //!
-//! A plan of 100,000 stages is hashed in this form, so values take a short path: where keys are ASCII, the order of a
-//! `serde_json` map is that of the RFC, and whole numbers up to 2^53 are written as they are. All others (fractions,
-//! large numbers, other keys) are handled by the crate that implements every rule.
+//! The plan of 100,000 stages is hashed in this form, so common values take a fast path. Where keys are ASCII, the
+//! order of a `serde_json` map is that of the RFC, and whole numbers up to 2^53 are written as they are. The crate that
+//! implements every rule writes all other values: fractions, large numbers, maps with other keys.
 
 use crate::error::{Error, Result};
 use serde::Serialize;
@@ -59,7 +59,7 @@ pub fn write_value(value: &Value, text: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Appends a string to `text`.
+/// Appends the canonical form of a string to `text`.
 pub fn write_text(string: &str, text: &mut Vec<u8>) -> Result<()> {
     let plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
     if !string.bytes().all(plain) {

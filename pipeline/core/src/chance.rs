@@ -1,8 +1,9 @@
-//! Counter-based random numbers: every draw is a pure function of (seed, purpose, indices).
+//! Generates counter-based random numbers: every draw is a pure function of a seed, a purpose and indices.
 //!
-//! A rollout's tokens therefore do not depend on the rest of its batch, on the number of threads or on how often the
-//! process was killed, and there is no stream to save or share. The generator is Philox 4x32-10 (Salmon et al., SC
-//! 2011); its key is a hash of seed and purpose, its counter a hash of the indices and the number of the draw.
+//! A rollout's tokens therefore do not depend on the rest of its batch, on the number of threads or on restarts of the
+//! process, and no generator state has to be saved or shared. The generator is Philox 4x32-10 (Salmon et al., SC 2011).
+//! Its key and the upper half of its counter are a hash of seed, purpose and indices; the lower half of the counter
+//! numbers the blocks of draws.
 
 use sha2::{Digest as _, Sha256};
 
@@ -30,7 +31,7 @@ impl Chance {
     pub fn seed(&self) -> u64 {
         self.seed
     }
-    /// Returns the draws for one purpose at one place, such as `at("sample", &[problem, sample, turn, token])`.
+    /// Returns the generator for a purpose and indices, such as `at("sample", &[problem, sample, turn, token])`.
     pub fn at(&self, purpose: &str, indices: &[u64]) -> PhiloxRng {
         let mut hash = Sha256::new();
         hash.update(self.seed.to_le_bytes());
@@ -43,13 +44,13 @@ impl Chance {
         let word = |i: usize| u32::from_le_bytes([h[4 * i], h[4 * i + 1], h[4 * i + 2], h[4 * i + 3]]);
         PhiloxRng { key: [word(0), word(1)], block: [word(2), word(3)], counter: 0, buffer: [0; 4], used: 4 }
     }
-    /// Returns a separate source for a part that numbers its own places (a stage, an arm, an epoch).
+    /// Returns a separate source for a part that uses its own indices (a stage, an arm, an epoch).
     pub fn child(&self, purpose: &str, indices: &[u64]) -> Self {
         Self { seed: self.at(purpose, indices).next_u64() }
     }
 }
 
-/// An endless sequence of draws; equal places give equal sequences.
+/// An endless sequence of draws. Equal seeds, purposes and indices give equal sequences.
 #[derive(Debug, Clone)]
 pub struct PhiloxRng {
     key: [u32; 2],

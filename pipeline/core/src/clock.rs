@@ -1,4 +1,4 @@
-//! Injected time: code that needs an instant takes a [`Clock`], and `clippy.toml` bans every other source.
+//! Injects time: code that needs an instant takes a [`Clock`], and `clippy.toml` bans every other source.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

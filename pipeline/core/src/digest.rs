@@ -1,5 +1,5 @@
-//! Content digests: SHA-256 in lower-case hex, and canonical JSON (RFC 8785) for everything that is hashed as data, so
-//! that a digest does not depend on the order of keys, the spelling of numbers or white space.
+//! Computes content digests: SHA-256 in lower-case hexadecimal. Structured data is hashed as canonical JSON (RFC 8785),
+//! so a digest does not depend on the order of keys, the spelling of numbers or white space.
 
 use crate::canonical::canonical_json;
 use crate::error::Result;

@@ -1,6 +1,7 @@
-//! Error type of every crate: a kind that determines the caller's reaction, a message, and a chain of causes.
+//! Defines the error type of every crate: a kind that determines the caller's reaction, a message, and a chain of
+//! causes.
 //!
-//! Retry policy and exit codes depend on the kind alone, never on the text (`docs/workflows.md`).
+//! Retry policy and exit codes depend only on the kind, never on the text (`docs/workflows.md`).
 
 use serde::{Deserialize, Serialize};
 use std::error::Error as StdError;
@@ -10,7 +11,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
-    /// Invalid file, option or argument; running again changes nothing.
+    /// Invalid file, option or argument; a repetition fails in the same way.
     Invalid,
     /// Transient fault (network, a busy resource); the same call may succeed later.
     Retryable,
@@ -18,7 +19,7 @@ pub enum ErrorKind {
     Lost,
     /// The work was cancelled on request.
     Cancelled,
-    /// An input has bad content (corrupt file, wrong schema, NaN).
+    /// An input has invalid content (corrupt file, incorrect schema, NaN).
     Data,
     /// A bug in Trainyard.
     Bug,
@@ -37,7 +38,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// An error: a kind, a message that names the thing and the place, a suggested remedy, and a chain of causes.
+/// An error: a kind, a message that names the subject and its context, a suggested remedy, and a chain of causes.
 ///
 /// ```
 /// use trainyard_core::{Error, ErrorKind};
@@ -110,7 +111,7 @@ impl Error {
         self.help = Some(help.to_string());
         self
     }
-    /// Prefixes the message with the place: `context: message`. Help and causes stay.
+    /// Prefixes the message with its context: `context: message`. Help and causes stay.
     #[must_use]
     pub fn at(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
@@ -202,7 +203,7 @@ impl From<Cause> for Vec<String> {
     }
 }
 
-/// Adds the place to the error of a [`Result`].
+/// Adds a context to the error of a [`Result`].
 pub trait Context<T> {
     /// Prefixes the error's message with `context`, as [`Error::at`] does.
     fn at(self, context: impl fmt::Display) -> Result<T>;

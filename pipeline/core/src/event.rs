@@ -1,8 +1,8 @@
-//! Events of a run's journal. Resume, `runs show` and `explain` read nothing else.
+//! Defines the events of a run's journal. Resume, `runs show` and `explain` read nothing else.
 //!
-//! A journal batch contains records, one JSON object each: `{"at": <unix ms>, "type": "attempt_started", …}`. Events
-//! are only ever added, and fields only with a default; a reader skips events it does not know ([`Event::Unknown`]).
-//! Records stay small: logs, rows and curves are separate objects.
+//! A batch of the journal contains records, one JSON object each: `{"at": <unix ms>, "type": "attempt_started", …}`.
+//! Later versions only add events, and add fields only with a default. A reader skips events that it does not know
+//! ([`Event::Unknown`]). Records stay small; logs, rows and curves are separate objects.
 
 mod parts;
 

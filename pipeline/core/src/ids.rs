@@ -1,4 +1,4 @@
-//! Names of runs, stage instances and attempts.
+//! Defines the names of runs and stage instances, and the numbers of attempts and writers.
 
 use crate::units::timestamp;
 use crate::{Chance, Clock};

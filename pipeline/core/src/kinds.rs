@@ -1,6 +1,6 @@
-//! Stage kinds as `check` and `plan` see them: ports, option schema, defaults, validation.
+//! Describes stage kinds to `check` and `plan`: ports, option schema, defaults, validation.
 //!
-//! They depend on this trait alone, so they need neither a GPU nor the code of any stage.
+//! Both depend only on the traits of this module, so they need neither a GPU nor the code of any stage.
 
 use crate::artifact::ArtifactKind;
 use crate::error::{Error, Result};
@@ -139,7 +139,7 @@ impl OptionProblem {
         let problem = || Self::new(low.0, format!("{} is more than `{name}`, which is {}", low.1, high.1));
         if low.1 > high.1 { Some(problem().help(format!("use at most the value of `{name}`"))) } else { None }
     }
-    /// Returns the problem relative to the options that contain these at `place`.
+    /// Prefixes the pointer with `place`, the position of these options in a larger config.
     #[must_use]
     pub fn with_prefix(mut self, place: &str) -> Self {
         self.pointer.insert_str(0, place);
@@ -205,7 +205,7 @@ impl WiredInputs {
     pub fn memory(&self) -> Option<u64> {
         self.memory
     }
-    /// Returns how many artifacts a port gets; `None` if the port is not wired.
+    /// Returns the number of artifacts at a port; `None` if the port is not wired.
     pub fn get(&self, port: &str) -> Option<&usize> {
         self.counts.get(port)
     }
@@ -213,7 +213,7 @@ impl WiredInputs {
     pub fn fact<'a>(&'a self, port: &str, key: &'a str) -> impl Iterator<Item = &'a Value> {
         self.facts.get(port).into_iter().flatten().filter_map(move |facts| facts.get(key))
     }
-    /// Returns the value of a fact that every artifact of a port has and agrees on.
+    /// Returns the value of a fact if all artifacts of a port have the same one; `None` otherwise.
     pub fn shared_fact(&self, port: &str, key: &str) -> Option<&Value> {
         let artifacts = self.facts.get(port)?;
         let first = artifacts.first()?.get(key)?;

@@ -1,8 +1,8 @@
-//! Plain data that every other crate of Trainyard shares: identifiers, digests, the records of artifacts, attempts and
-//! runs, error kinds, descriptions of stage kinds, units, results that arrive once, and the two injected effects (clock
-//! and chance).
+//! Defines the plain data that all crates of Trainyard share: identifiers, digests, the records of artifacts, attempts
+//! and runs, error kinds, descriptions of stage kinds, units, results that arrive once, and the two injected effects
+//! (clock and chance).
 //!
-//! The other crates agree on these types without depending on each other. There is no I/O here: only
+//! The other crates agree on these types without depending on each other. The crate does no I/O: only
 //! [`clock::SystemClock`] reads the machine's clock, and no random number comes from the machine.
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
-//! Metrics as stages and parts declare them, and comparisons ([`Comparison`]) as manifests contain them.
+//! Declares the metrics of stages and parts, and defines the comparisons ([`Comparison`]) that manifests contain.
 //!
-//! A declaration is next to the code that reports the number. `check` compares the names in a workflow file with the
-//! declarations, so a misspelled metric fails before any training.
+//! A declaration is next to the code that reports the metric. `check` compares the metric names in a workflow file with
+//! the declarations, so a misspelled name fails before any training.
 
 mod comparison;
 
@@ -136,7 +136,7 @@ impl MetricInfo {
         self.former = Some(name.to_string());
         self
     }
-    /// Returns a second metric of the same steps, `<name>_initial`: the value of the first one, under the weights of
+    /// Returns the metric `<name>_initial` of the same steps: the value of the first step, measured with the weights of
     /// the input.
     #[must_use]
     pub fn initial(&self) -> Self {

@@ -1,17 +1,18 @@
-//! Attempts that run at the same time and have to find each other: the processes of a stage on several machines, and
-//! the stages of a group.
+//! Connects attempts that run at the same time: the processes of a stage on several machines, and the stages of a
+//! group.
 //!
-//! Each process writes its address and, if it is not the first of its attempt, its end to its attempt's folder
-//! (`nodes/<rank>.json`, `nodes/<rank>.end.json`, both written once). These objects are the only connection, so it is
-//! the same on every executor.
+//! Each process writes its address to its attempt's folder (`nodes/<rank>.json`), and every process but the first of an
+//! attempt also writes its end (`nodes/<rank>.end.json`). Both files are written once. Processes find each other only
+//! through these files, so the mechanism is the same on every executor.
 
 use crate::error::Error;
 use crate::ids::{AttemptNumber, StageKey};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Maximum time for which a running process waits for its peers, unless `resources: {wait: …}` is shorter. Then it
-/// releases its machine: two groups that each got a part of their machines must not hold them forever.
+/// Maximum time for which a running process waits for its peers, unless `resources: {wait: …}` is shorter. After that
+/// time the process ends and releases its machine, since two groups that each hold a part of their machines would
+/// otherwise wait forever.
 pub const DEFAULT_PEER_WAIT: Duration = Duration::from_secs(600);
 
 /// One attempt among those that run at the same time.

@@ -1,7 +1,7 @@
-//! A result that is delivered once, which its requesters may poll and wait for.
+//! Delivers a result once; any number of requesters may poll it or wait for it.
 //!
-//! A channel of the crate `oneshot` delivers it. It is received once, so the first requester that finds it keeps it for
-//! the others.
+//! A channel of the crate `oneshot` transports the result. A channel can be received from only once, so the first
+//! requester that receives the result keeps it for the others.
 
 use oneshot::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
@@ -32,7 +32,7 @@ impl<T: Clone> Promise<T> {
         let pending = PendingResult { result: OnceLock::new(), receiver: Mutex::new(receiver), dropped };
         (Self(Arc::new(pending)), Resolver(sender))
     }
-    /// Returns the result, if it has arrived.
+    /// Returns the result; `None` if it has not arrived.
     pub fn poll(&self) -> Option<T> {
         if let Some(result) = self.0.result.get() {
             return Some(result.clone());
@@ -49,7 +49,8 @@ impl<T: Clone> Promise<T> {
             Err(TryRecvError::Disconnected) => Some(self.0.keep_dropped()),
         }
     }
-    /// Blocks up to `within` for the result. One thread waits at a time: a second one also waits for the first.
+    /// Blocks up to `within` for the result; returns `None` if it has not arrived by then. One thread waits at a time:
+    /// a second one also waits for the first.
     pub fn wait(&self, within: Duration) -> Option<T> {
         if let Some(result) = self.0.result.get() {
             return Some(result.clone());
@@ -61,7 +62,7 @@ impl<T: Clone> Promise<T> {
             Err(RecvTimeoutError::Disconnected) => Some(self.0.keep_dropped()),
         }
     }
-    /// Blocks until the result arrives.
+    /// Blocks until the result arrives, and returns it.
     pub fn answer(self) -> T {
         if let Some(result) = self.0.result.get() {
             return result.clone();

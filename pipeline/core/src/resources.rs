@@ -1,6 +1,7 @@
-//! Whether a machine can take a request, and the reasons why not.
+//! Determines whether a machine can meet a request, and the reasons if it cannot.
 //!
-//! `check`, the engine's admission and the slots of this machine use the same function and must get the same result.
+//! `check`, the engine's admission and the slots of this machine share these functions, because all three must come to
+//! the same result.
 
 use crate::units::format_size;
 
@@ -15,7 +16,7 @@ pub struct ResourceAmounts {
     pub gpus: u32,
 }
 
-/// Returns what one machine lacks for a request, one phrase for each amount; empty if the request fits.
+/// Describes the amounts that one machine lacks for a request, one phrase each; empty if the request fits.
 ///
 /// `gpu_memory` is the memory that each GPU must have in bytes, 0 for any. `free` is the unused part of `total`; pass
 /// `total` twice for an idle machine.
@@ -55,7 +56,8 @@ pub fn shortfalls(
     found
 }
 
-/// Returns which of the tags `need` are not among `tags`, as the end of a sentence: ``has no tag `spot` ``.
+/// Names the tags of `need` that are not among `tags`, as the end of a sentence: ``has no tag `spot` ``. Returns `None`
+/// if `tags` contains all of them.
 pub fn missing_tags(need: &[String], tags: &[String]) -> Option<String> {
     let missing: Vec<String> = need.iter().filter(|t| !tags.contains(t)).map(|t| format!("`{t}`")).collect();
     match missing.as_slice() {

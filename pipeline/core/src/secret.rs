@@ -1,4 +1,5 @@
-//! Values that are never shown: a file names them, and the attempt that needs them reads them where it runs.
+//! Holds secrets: values that are never displayed. A file contains only a secret's name; the attempt that needs the
+//! value reads it where the attempt runs.
 
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ impl Secret {
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
-    /// Returns the value itself, for the one place that sends it.
+    /// Returns the value, for the code that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -48,7 +49,7 @@ impl Secrets {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
-    /// Returns one of the secrets. Errors: invalid, if the attempt was not given it.
+    /// Returns one of the secrets. Errors: invalid, if the attempt does not have it.
     pub fn get(&self, name: &SecretName) -> Result<&Secret> {
         let name = &name.secret;
         self.0.get(name).ok_or_else(|| {

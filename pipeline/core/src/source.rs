@@ -1,4 +1,5 @@
-//! Patterns that name several files of a source. Matching only: the code that walks folders calls it for each path.
+//! Matches the patterns by which a source names several files. This module does not read the disk; the code that walks
+//! folders calls it for each path.
 
 use crate::{Error, Result};
 use std::path::{Component, Path, PathBuf};

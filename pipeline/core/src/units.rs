@@ -1,4 +1,4 @@
-//! Durations, sizes and times in readable form: `90s`, `1h30m`, `5s..2m`; `40GiB`, `512MB`, `1024`.
+//! Parses and formats durations, sizes and times: `90s`, `1h30m`, `5s..2m`; `40GiB`, `512MB`, `1024`.
 //!
 //! A bare number is not a duration, since it could mean seconds or milliseconds.
 

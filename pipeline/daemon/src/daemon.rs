@@ -1,5 +1,5 @@
-//! The daemon: it checks the folder of workflow files, lets the reconciler of each schedule make a pass, and sleeps
-//! until something comes due.
+//! Implements the daemon, which checks the folder of workflow files, makes a pass over each schedule, and sleeps until
+//! a tick is due or a user wakes it.
 
 use crate::effects::{DaemonEffects, DaemonNotification};
 use crate::folder::{CompileFn, FolderChange, WorkflowFolder};
@@ -76,7 +76,7 @@ impl DaemonShared {
 }
 
 impl Daemon {
-    /// Works until interrupted. Its runs outlive it.
+    /// Makes passes until interrupted. The runs that the daemon has started continue.
     pub async fn run(mut self, interrupt: &Interrupt) {
         let mut reconcilers = BTreeMap::new();
         let mut known_errors = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Effects of a daemon outside of the store: starting and canceling runs, and notifications. Injected, so that the
-//! scheduler can be simulated.
+//! Defines the effects of a daemon outside of the store: starting and cancelling runs, and notifications. They are
+//! injected, so that the scheduler can be simulated.
 
 use crate::schedule::event::{SkipReason, Tick};
 use futures::future::BoxFuture;
@@ -7,13 +7,13 @@ use trainyard_core::{Digest, Result, RunId};
 
 /// Effects outside of the store.
 pub trait DaemonEffects: Send + Sync {
-    /// Whether the process of this name is alive; `None` if unknown, as for one on another host.
+    /// Returns whether the process with this name is alive; `None` if unknown, as for a process on another host.
     fn is_alive(&self, name: &str) -> Option<bool>;
-    /// Starts a process that begins or resumes the run. It outlives this one.
+    /// Starts a process that begins or resumes the run. The process outlives the daemon.
     fn start<'a>(&'a self, request: &'a StartRunRequest) -> BoxFuture<'a, Result<()>>;
-    /// Returns the process that was started last for a run.
+    /// Returns the state of the process that this daemon started last for a run.
     fn process(&self, run: &RunId) -> RunProcessState;
-    /// Forgets the process of a finished run.
+    /// Forgets the process of a finished run, unless it is still alive.
     fn forget(&self, run: &RunId);
     /// Requests a run to stop, or writes the end of an abandoned run. Returns at once.
     fn cancel(&self, run: &RunId);
@@ -72,7 +72,7 @@ pub enum DaemonNotification {
         /// Reason.
         why: String,
     },
-    /// A workflow file has mistakes; its previous content stays in force.
+    /// A workflow file has mistakes; its previous content remains valid.
     Broken {
         /// File name.
         file: String,

@@ -1,7 +1,7 @@
-//! The folder of workflow files: detects schedules, changes, mistakes and removed files.
+//! Watches the folder of workflow files, and detects schedules, changes, mistakes and removed files.
 //!
-//! A file is read again when its time or size, or that of a parent or an embedded file, changes. The previous content
-//! of a broken file stays in force.
+//! A file is read again when the modification time or the size of the file, of a parent or of an embedded file changes.
+//! If a file is broken, its previous content remains valid.
 
 use crate::texts::WorkflowTexts;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ impl WorkflowFolder {
         }
         Ok(Self { path, files: BTreeMap::new() })
     }
-    /// Returns the absolute path.
+    /// Returns the absolute path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -83,7 +83,8 @@ impl WorkflowFolder {
     pub fn schedules(&self) -> impl Iterator<Item = &str> {
         self.files.values().filter_map(|known| known.schedule.as_deref())
     }
-    /// Reads changed files. Errors: retryable (the folder cannot be listed), without removals.
+    /// Reads changed files, and returns the differences to the last check. If the folder cannot be listed, no schedule
+    /// counts as removed. Errors: retryable (the folder cannot be listed), those of `compile`.
     pub fn poll(&mut self, compile: &CompileFn) -> Result<Vec<FolderChange>> {
         let found = self.list()?;
         let mut changes = Vec::new();
@@ -99,7 +100,7 @@ impl WorkflowFolder {
                 self.read(&path, compile, &mut changes)?;
             }
         }
-        // A schedule that moved from one file to another is not gone.
+        // A schedule that moved from one file to another is not removed.
         let names: Vec<String> = self.schedules().map(str::to_string).collect();
         changes.retain(|change| !matches!(change, FolderChange::Removed { name } if names.contains(name)));
         Ok(changes)

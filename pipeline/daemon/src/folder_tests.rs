@@ -1,4 +1,4 @@
-//! Files that are added, changed, broken, moved and removed.
+//! Tests the detection of files that are added, changed, broken, moved and removed.
 
 use super::*;
 use serde_json::Value;

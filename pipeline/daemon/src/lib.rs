@@ -1,4 +1,4 @@
-//! Unattended operation: the daemon of `trainyard serve`, which fires schedules and serves HTTP.
+//! Runs workflows unattended: contains the daemon of `trainyard serve`, which fires schedules and serves HTTP.
 //!
 //! ```text
 //! workflow files ──folder──▶ definitions ─┐

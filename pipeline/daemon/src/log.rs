@@ -1,5 +1,5 @@
-//! The log of a schedule in the store: numbered records, each put create-only, and periodic snapshots of their state,
-//! so that a long log need not be read from its beginning.
+//! Reads and writes the log of a schedule in the store. The log consists of numbered create-only records, and of
+//! periodic snapshots of the state, so that a long log need not be read from its beginning.
 
 use crate::schedule::event::{ScheduleEvent, ScheduleRecord};
 use crate::schedule::state::ScheduleState;
@@ -36,7 +36,7 @@ impl ScheduleLog {
     pub fn state(&self) -> &ScheduleState {
         &self.state
     }
-    /// Reads new records. Errors: those of [`ScheduleLog::open`].
+    /// Reads new records and applies them to the state. Errors: those of [`ScheduleLog::open`].
     pub async fn refresh(&mut self) -> Result<()> {
         loop {
             let path = layout::schedule_record(&self.name, self.state.next);
@@ -45,9 +45,10 @@ impl ScheduleLog {
         }
     }
     /// Appends the event that `decide` returns for the current state; if another process appends first, `decide` is
-    /// called again. Returns the appended event. `by` is unique to the process.
+    /// called again. Returns the appended event, or `None` once `decide` returns `None`. `by` is unique to the process.
     ///
-    /// Errors: those of [`ScheduleLog::open`]. The record may have been stored even so, which the next refresh reveals.
+    /// Errors: those of [`ScheduleLog::open`]. The record may have been stored in spite of the error; the next refresh
+    /// then reads it.
     pub async fn append(
         &mut self,
         at: i64,
@@ -77,7 +78,8 @@ impl ScheduleLog {
         self.state.apply(&record);
         Ok(())
     }
-    /// Writes a snapshot. Without it, the next reader only reads more records.
+    /// Writes a snapshot after every [`STATE_EVERY`] records. If the write fails, the next reader only reads more
+    /// records.
     async fn write_snapshot(&self) {
         if !self.state.next.is_multiple_of(STATE_EVERY) {
             return;
@@ -90,7 +92,7 @@ impl ScheduleLog {
     }
 }
 
-/// Returns the last snapshot; the empty state if no snapshot can be read.
+/// Returns the last snapshot; the empty state if there is no snapshot or the last one cannot be parsed.
 async fn read_snapshot(store: &Store, name: &str) -> Result<ScheduleState> {
     let names = store.list(&layout::schedule_states(name)).await?;
     let Some(newest) = names.last() else { return Ok(ScheduleState::default()) };

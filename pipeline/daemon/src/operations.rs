@@ -1,5 +1,5 @@
-//! User-facing view of schedules, and the user's actions on them. It works on the store alone, where a daemon finds the
-//! changes.
+//! Shows schedules to users and executes their actions on schedules. All functions use only the store, in which a
+//! daemon finds the changes.
 
 use crate::log::ScheduleLog;
 use crate::reconciler::next_tick;
@@ -191,7 +191,7 @@ pub async fn names(store: &Store) -> Result<Vec<String>> {
     Ok(folders.into_iter().map(name).collect())
 }
 
-/// Whether a schedule of this name was ever defined.
+/// Returns whether a schedule with this name was ever defined.
 pub async fn exists(store: &Store, name: &str) -> Result<bool> {
     Ok(ScheduleLog::open(store, name).await?.state().definition.is_some())
 }
@@ -225,8 +225,8 @@ pub async fn resume(store: &Store, name: &str, actor: Actor<'_>) -> Result<bool>
     Ok(log.append(actor.clock.unix_millis(), actor.name, event).await?.is_some())
 }
 
-/// Promises a run now, whatever the clock shows; it waits its turn as `overlap` demands. Errors: invalid (no such
-/// schedule, its file is gone).
+/// Promises a run now, independently of the clock and of a pause. `overlap` determines when the run begins. Errors:
+/// invalid (no such schedule, its file was removed).
 pub async fn trigger(store: &Store, name: &str, actor: Actor<'_>) -> Result<OpenTick> {
     let mut log = open(store, name).await?;
     let now = actor.clock.unix_millis();

@@ -1,6 +1,7 @@
-//! The real effects: a run is a process of this program, `trainyard run … --run-id …`.
+//! Implements the effects of a daemon with processes: each run is a process of this program, `trainyard run … --run-id
+//! …`.
 //!
-//! The process is independent of the daemon. It has a separate process group and no pipe to its parent, so that it
+//! The process of a run is independent of the daemon. It has a separate process group and no pipe to the daemon, so it
 //! survives the daemon, and its crash affects no other process. Its stderr goes to a file, whose end explains why a run
 //! could not begin.
 
@@ -58,7 +59,7 @@ pub struct StartedProcesses(Mutex<BTreeMap<RunId, StartedProcess>>);
 #[derive(Debug)]
 struct StartedProcess {
     pid: Option<u32>,
-    /// Exit code and stderr; `None` while it is alive.
+    /// Exit code and end of stderr; `None` while the process is alive.
     ended: Option<(Option<i32>, String)>,
 }
 
@@ -71,7 +72,7 @@ impl StartedProcesses {
     pub async fn stop(&self, timeout: Duration) -> bool {
         for pid in self.alive() {
             if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-                // The process may be gone already.
+                // The process may have ended already.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
         }
@@ -148,7 +149,7 @@ impl DaemonEffects for RunProcesses {
     }
     fn forget(&self, run: &RunId) {
         let mut started = self.started.lock();
-        // A live process is stopped with the daemon.
+        // A live process stays known, so that [`StartedProcesses::stop`] reaches it.
         if started.get(run).is_some_and(|one| one.ended.is_some()) {
             started.remove(run);
         }
@@ -167,7 +168,7 @@ impl DaemonEffects for RunProcesses {
     }
 }
 
-/// Returns the end of a text file, without escape characters of terminal codes.
+/// Returns the end of a text file without control characters except newlines; empty if the file cannot be read.
 fn end_of(path: &Path) -> String {
     let text = std::fs::read(path).unwrap_or_default();
     let from = text.len().saturating_sub(STDERR_BYTES);

@@ -1,9 +1,9 @@
-//! One pass of a daemon over one schedule: it reads the log, adds new decisions, checks the promised runs, and starts
-//! or stops them.
+//! Makes the passes of a daemon over one schedule. A pass reads the log, adds new decisions, checks the promised runs,
+//! and starts or stops them.
 //!
 //! A pass may be interrupted anywhere, by a crash or an outage. Its decisions are in the log, so the next pass of any
-//! daemon continues from there: a promised run is begun by the daemon that promised it or, if that is gone, by any
-//! other. Two daemons may safely begin the same run, since its journal has one first batch.
+//! daemon continues from there: a promised run is begun by the daemon that promised it or, if that daemon has died, by
+//! any other. Two daemons may safely begin the same run, since its journal has one first batch.
 
 mod runs;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use std::time::Duration;
 use trainyard_core::{Chance, Clock, Result, RunId};
 use trainyard_store::Store;
 
-/// Takes care of one schedule.
+/// Reconciles one schedule with its log and its runs.
 pub struct ScheduleReconciler {
     log: ScheduleLog,
     daemon_name: String,
@@ -55,8 +55,8 @@ pub struct ReconcileContext<'a> {
 }
 
 impl ScheduleReconciler {
-    /// Creates the reconciler of the schedule of this log. `daemon_name` is the unique name of this daemon; `chance` is
-    /// not shared.
+    /// Creates the reconciler of the schedule of this log. `daemon_name` is the unique name of this daemon; `chance`
+    /// must not be shared with other daemons.
     pub fn new(log: ScheduleLog, daemon_name: &str, chance: Chance) -> Self {
         Self {
             log,

@@ -1,7 +1,8 @@
-//! The texts of a workflow: its file, its parents and embedded files, as they were when its schedule was read.
+//! Stores the texts of a workflow: its file, the file's parents and embedded files, as they were when the schedule was
+//! read.
 //!
-//! A run of a tick reads these instead of the present files. So a file under edit breaks no run, and a run that is
-//! resumed after days is still a run of the same plan.
+//! The run of a tick reads these texts instead of the current files. A file that is being edited therefore breaks no
+//! run, and a run that is resumed after days still has the same plan.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use trainyard_store::{Store, layout};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowTexts {
     folder: PathBuf,
-    /// Paths are relative to the folder for files below it, so that daemons on several hosts name them alike.
+    /// Texts by path. Paths of files below the folder are relative to it, so that they are equal on all hosts.
     texts: BTreeMap<String, String>,
 }
 
@@ -54,7 +55,7 @@ impl WorkflowTexts {
             .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", store.url())))?;
         Ok(Self { folder: folder.to_path_buf(), texts })
     }
-    /// Layers these texts over other files.
+    /// Returns a file system that reads these texts, and all other files from `others`.
     pub fn layered_over<'a>(&'a self, others: &'a dyn FileSystem) -> LayeredFiles<'a> {
         LayeredFiles { texts: self, others }
     }

@@ -1,7 +1,7 @@
 //! Detects new artifacts and files that trigger runs.
 //!
-//! This module only detects; the reconciler records which of them fire. Changes while no daemon was running are found
-//! later, so no trigger is missed.
+//! This module only detects triggers; the reconciler records which of them fire. Changes that occurred while no daemon
+//! was running are detected later, so no trigger is missed.
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +11,10 @@ use trainyard_core::{Digest, Error, Result, RunId};
 use trainyard_spec::schedule::Trigger;
 use trainyard_store::{JournalReader, MissingFolder, Store, StoreOptions, layout};
 
-/// Assumed maximum clock difference between daemons and the store; runs without writes for longer are skipped.
+/// Assumed maximum clock difference between daemons and the store. A run is skipped if its last write is earlier than
+/// the start of the schedule by more than this time.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
-/// Maximum files in one place.
+/// Maximum number of watched files.
 const FILES: usize = 100_000;
 /// Poll interval: a request to a disk is cheap, one to a bucket is not.
 const POLL_LOCAL: Duration = Duration::from_secs(2);
@@ -22,9 +23,9 @@ const POLL_REMOTE: Duration = Duration::from_secs(30);
 /// An artifact or file that appeared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerEvent {
-    /// Identifies it among all other triggers.
+    /// Unique name of the trigger.
     pub mark: String,
-    /// For files: digests of the present listing and the previous one.
+    /// For files: digests of the current listing and, unless it is the first, the previous one.
     pub listing: Option<(Digest, Option<Digest>)>,
 }
 
@@ -36,17 +37,18 @@ pub struct TriggerWatcher {
     artifacts: ArtifactWatcher,
 }
 
-/// Known state of the place of files.
+/// Known state of the watched files.
 #[derive(Default)]
 struct FileWatcher {
     place: Option<(String, Store)>,
-    /// Listing of the last check: a file is taken only once it stops changing.
+    /// Listing of the last check. Changes count only once two consecutive listings are equal, so that no incomplete
+    /// file is used.
     last: Option<FileListing>,
-    /// Stored listing with this digest.
+    /// Last stored listing, with its digest.
     before: Option<(Digest, FileListing)>,
 }
 
-/// Names with size and time.
+/// Size in bytes and modification time of each file, by name.
 type FileListing = BTreeMap<String, (u64, i64)>;
 
 /// Known state of runs.
@@ -71,7 +73,7 @@ impl TriggerWatcher {
     }
     /// Returns new triggers, oldest first, perhaps with repetitions. `since` is the time (Unix milliseconds) before
     /// which artifacts are ignored, `known` the digest of the last listing, `now` the monotonic time. Errors: those of
-    /// the store, or of the place of files.
+    /// the store, or of the location of the files.
     pub async fn poll(
         &mut self,
         store: &Store,
@@ -195,8 +197,8 @@ impl ArtifactWatcher {
     }
 }
 
-/// Returns the runs without writes since a time, whose artifacts can be ignored. One listing suffices for any number of
-/// runs: their age is not enough, since a run may take months.
+/// Returns the runs without writes since a time, whose artifacts can be ignored. The start of a run does not suffice,
+/// since a run may take months; one listing of the store gives the last writes of all runs.
 async fn idle_runs(store: &Store, since: i64) -> Result<BTreeSet<RunId>> {
     let mut last: BTreeMap<RunId, i64> = BTreeMap::new();
     for entry in store.entries(layout::RUNS).await? {

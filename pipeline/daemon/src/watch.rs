@@ -1,4 +1,4 @@
-//! Follows the journal of a run just far enough to know its writer and whether it is over.
+//! Follows the journal of a run to know its writer and its outcome.
 
 use crate::schedule::event::TickOutcome;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl RunWatcher {
     pub fn writer(&self) -> Option<&str> {
         self.writer.as_deref()
     }
-    /// Returns the outcome of a finished run.
+    /// Returns the outcome of the run; `None` if it has not finished, as far as the journal was read.
     pub fn finished(&self) -> Option<TickOutcome> {
         self.finished
     }
@@ -45,7 +45,7 @@ impl RunWatcher {
     fn take(&mut self, batch: &JournalBatch) -> Result<()> {
         self.writer = Some(batch.header.writer.clone());
         for value in &batch.events {
-            // Other events may be large, and are irrelevant here.
+            // All other events are irrelevant here, and may be large, so they are not parsed.
             match value.get("type").and_then(serde_json::Value::as_str) {
                 Some("run_finished") => {
                     if let Event::RunFinished { outcome } = EventRecord::from_value(value)?.event {

@@ -1,4 +1,5 @@
-//! Admission of ready stages: processes get a share of a pool, kinds that run inside this process one of a few places.
+//! Admits ready stages. A stage that runs as a process needs a share of a pool; a stage that runs inside this process
+//! needs one of a limited number of slots.
 
 use crate::allocator::GroupRequest;
 use crate::engine::RunEngine;
@@ -18,7 +19,8 @@ use trainyard_core::{Error, Placement};
 const IN_PROCESS_SLOTS: usize = 256;
 
 impl RunEngine {
-    /// Queues a node for its next attempt.
+    /// Queues a node for its next attempt. If the run is stopping, the node is cancelled; if a companion is not ready,
+    /// the node waits for it.
     pub(crate) fn enqueue(&mut self, node: NodeId) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
@@ -66,7 +68,7 @@ impl RunEngine {
         self.attempt_failed(node, error);
     }
 
-    /// Launches everything that fits.
+    /// Launches every queued stage whose request fits now.
     pub(crate) fn admit(&mut self) {
         while self.in_process_running < IN_PROCESS_SLOTS
             && let Some(node) = self.in_process.pop_front()
@@ -135,7 +137,7 @@ impl RunEngine {
         self.command(Command::Launch { node, spec, grant, claim });
     }
 
-    /// Returns the grant of an attempt that is over.
+    /// Frees the grant of an attempt that has ended.
     pub(crate) fn release(&mut self, node: NodeId) {
         let Some(grant) = self.state_mut(node).grant.take() else { return };
         if grant.is_in_process() {

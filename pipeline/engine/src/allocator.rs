@@ -1,7 +1,8 @@
-//! Ledger of a run's pools: free resources, whether a request fits, and why not.
+//! Allocates the resources of a run's pools, and explains why a request does not fit.
 //!
-//! CPUs and memory are sums, GPUs are assigned by index. A request for several machines is all or nothing. Resources of
-//! other runs ([`ExternalUsage`]) reduce what is free now, but not what could ever be granted.
+//! CPUs and memory are sums; GPUs are assigned by index. A request for several machines is granted completely or not at
+//! all. Resources of other runs ([`ExternalUsage`]) reduce the free amounts, but not the amounts that could ever be
+//! granted.
 
 use crate::pool::{ExternalUsage, Grant, MachinePool, MachineShare, PoolMachine};
 use std::collections::BTreeSet;
@@ -63,8 +64,9 @@ impl ResourceAllocator {
         Self { pools: pools.into_iter().map(state).collect() }
     }
 
-    /// Takes for each member the first alternative that fits now, from the first pool that can grant it, or nothing at
-    /// all. Skips closed pools.
+    /// Takes for each member the first alternative that fits now, from the first pool that can grant it. Returns one
+    /// grant per member, or takes nothing and returns `None` if one member does not fit. Skips the pools with indices
+    /// in `closed`.
     pub fn allocate(&mut self, group: &[Vec<ResolvedRequest>], closed: &BTreeSet<usize>) -> Option<Vec<Grant>> {
         let Some((first, rest)) = group.split_first() else { return Some(Vec::new()) };
         for request in first {
@@ -79,7 +81,7 @@ impl ResourceAllocator {
         None
     }
 
-    /// Returns the grant of [`ResourceAllocator::allocate`].
+    /// Frees a grant of [`ResourceAllocator::allocate`].
     pub fn release(&mut self, grant: &Grant) {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == grant.pool) else { return };
         for share in &grant.shares {

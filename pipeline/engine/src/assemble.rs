@@ -1,4 +1,5 @@
-//! Builds an engine from a plan: modes, dependents, chain lengths, and every error that can be detected at once.
+//! Builds an engine from a plan: computes modes, dependents and chain lengths, and reports every error that is known at
+//! once.
 
 use crate::NodeId;
 use crate::allocator::ResourceAllocator;

@@ -1,12 +1,14 @@
-//! Checks gate the run, not the artifact: they are compared with the manifest's metrics every time, on a cache hit as
-//! on a fresh result, and are not part of the stage digest.
+//! Evaluates checks against the metrics of a manifest.
+//!
+//! Checks gate the run, not the artifact: they are evaluated each time, on a cache hit as on a fresh result, and are
+//! not part of the stage digest.
 
 use std::collections::BTreeMap;
 use trainyard_core::event::CheckResult;
 use trainyard_core::{Comparison, Error, metric};
 use trainyard_spec::plan::{CheckSeverity, MetricCheck};
 
-/// Every check with its verdict. A metric that is missing fails its check; bounds are inclusive.
+/// Evaluates every check. A missing metric fails its check; bounds are inclusive.
 pub fn evaluate(
     checks: &[MetricCheck],
     metrics: &BTreeMap<String, f64>,
@@ -29,8 +31,8 @@ pub fn evaluate(
     checks.iter().map(result_of).collect()
 }
 
-/// One line about a check, with its role if it has one:
-/// `mechanism check failed: accuracy is 0.1, must be at least 0.2`.
+/// Describes a check in one line, with its role if it has one: `mechanism check failed: accuracy is 0.1, must be at
+/// least 0.2`.
 pub fn describe(check: &CheckResult) -> String {
     let bounds = match (check.min, check.max) {
         (Some(min), Some(max)) => format!("must be from {min} to {max}"),
@@ -48,7 +50,7 @@ pub fn describe(check: &CheckResult) -> String {
     }
 }
 
-/// The error of a stage whose gating checks failed; `None` if they hold.
+/// Returns the error of a stage whose gating checks failed; `None` if all of them passed.
 pub fn gate(results: &[CheckResult]) -> Option<Error> {
     let failed: Vec<String> = results.iter().filter(|c| c.gates && !c.passed).map(describe).collect();
     let error =

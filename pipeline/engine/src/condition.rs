@@ -1,4 +1,4 @@
-//! Decisions about a node whose dependencies have ended: it is blocked, skipped, expanded or prepared.
+//! Decides about a node whose dependencies have ended: the node is blocked, skipped, expanded or prepared.
 
 use crate::engine::RunEngine;
 use crate::io::NodeId;
@@ -11,7 +11,7 @@ use trainyard_spec::expression::{ExprReference, Expression};
 use trainyard_spec::plan::RunCondition;
 
 impl RunEngine {
-    /// Continues a node after everything before it ended.
+    /// Continues a node after all its dependencies have ended.
     pub(crate) fn ready(&mut self, node: NodeId) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
@@ -39,7 +39,8 @@ impl RunEngine {
         endings.into_iter().any(|e| matches!(e, Some(NodeOutcome::WouldRun | NodeOutcome::Deferred)))
     }
 
-    /// Returns a needed stage that did not end well. A node that reads only its status is not blocked by it.
+    /// Returns a needed stage that did not end well; `None` if all did. A node that reads only its status is not
+    /// blocked by it.
     fn blocker(&self, node: NodeId) -> Option<NodeId> {
         let state = self.state(node);
         let bad = |d: &NodeId| {

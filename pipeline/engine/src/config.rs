@@ -1,8 +1,8 @@
-//! Config of a stage once all values that it reads are known.
+//! Completes the config of a stage once all values that it reads are known.
 //!
 //! `check` completes a literal config. A config that reads a metric, a status or a row is validated and completed here,
-//! with the same rules and messages, before its attempt waits for a place. A late value cannot name a source, because
-//! the digest contains the content of sources that `check` found.
+//! with the same rules and messages, before its attempt is queued. A late value cannot name a source, because the
+//! digest contains only the content of sources that `check` found.
 
 use crate::engine::RunEngine;
 use crate::io::NodeId;

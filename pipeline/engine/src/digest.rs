@@ -1,10 +1,10 @@
-//! Stage digest: the identity of a stage's computation.
+//! Computes the stage digest, the identity of a stage's computation.
 //!
-//! It is the SHA-256 of the RFC 8785 form of `{format, kind, version, config, inputs, env}`, with `salt` if the file
-//! gives one, `outputs` if the file declares them rather than the kind (`run` stages), and `beside`, the digests of the
-//! companions, if any. The config is complete, with `source` values replaced by content digests; inputs are content
-//! digests by port, without empty ports. A rerun upstream that produces the same bytes therefore changes nothing. Stage
-//! id, checks, resources, retry, timeout, secrets and pools are not part of it.
+//! The digest is the SHA-256 of the RFC 8785 form of `{format, kind, version, config, inputs, env}`, with `salt` if the
+//! file sets one, `outputs` if the file declares them rather than the kind (`run` stages), and `beside`, the digests of
+//! the companions, if any. The config is complete, with `source` values replaced by content digests. Inputs are content
+//! digests by port, without empty ports. A rerun of an upstream stage that produces the same bytes therefore does not
+//! change the digest. Stage id, checks, resources, retry, timeout, secrets and pools are not part of the digest.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Continuation after an attempt: publication, a retry, a failure, or a stop.
+//! Handles the end of an attempt: publication, a retry, a failure, or a stop.
 
 use crate::engine::{RunEngine, RunStop};
 use crate::io::{AttemptCompletion, Command, NodeId, Publication};

@@ -1,8 +1,8 @@
-//! State of a run, and the function that advances it.
+//! Holds the state of a run, and the function that advances it.
 //!
-//! A step follows one input to its end before it admits new attempts: every dependent of an ended stage is notified,
-//! then their dependents, until nothing more follows. No work is half done between two steps. Late inputs (for a stage
-//! that ended, or an attempt that is not current) change nothing.
+//! A step applies one input completely before it admits new attempts: it notifies every dependent of an ended stage,
+//! then the dependents of these, until no other node is affected. No work remains partially done between two steps.
+//! Late inputs (for a stage that ended, or an attempt that is not current) change nothing.
 
 use crate::allocator::ResourceAllocator;
 use crate::io::{Command, EngineStep, Input, NodeId};
@@ -38,12 +38,12 @@ pub struct RunEngine {
     pub(crate) wakes: BinaryHeap<Reverse<(i64, NodeId)>>,
     /// Nodes that ended and whose dependents have not been notified yet.
     pub(crate) ended: VecDeque<NodeId>,
-    /// Nodes that have not ended.
+    /// Number of nodes that have not ended.
     pub(crate) open: usize,
     pub(crate) stopping: Option<RunStop>,
-    /// Nodes that failed or are blocked.
+    /// Number of nodes that failed or are blocked.
     pub(crate) failed: usize,
-    /// Nodes that were stopped or never started because the run stops.
+    /// Number of nodes that were stopped or never started because the run stops.
     pub(crate) cancelled: usize,
     pub(crate) now: i64,
     pub(crate) out: EngineStep,

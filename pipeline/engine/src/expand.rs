@@ -1,4 +1,4 @@
-//! Late fan-out: one instance for each row of an upstream stage's table.
+//! Expands late fan-outs: one instance for each row of an upstream stage's table.
 
 use crate::engine::RunEngine;
 use crate::io::{Command, NodeId};

@@ -1,4 +1,4 @@
-//! Fold of a journal into the present state of its run: the status of every stage, with times, attempts, errors and
+//! Folds a journal into the present state of its run: the status of every stage, with times, attempts, errors and
 //! metrics. `runs show`, resume and `explain` read nothing else.
 //!
 //! The fold accepts any prefix of a journal, several writers, and events of later versions.
@@ -29,7 +29,7 @@ pub struct RunView {
     pub plan_digest: Option<Digest>,
     /// Parameters after defaults.
     pub params: BTreeMap<String, Value>,
-    /// Which part of the plan runs.
+    /// Part of the plan that runs.
     pub selection: Selection,
     /// Time of creation, in Unix milliseconds.
     #[serde(serialize_with = "time::time")]
@@ -172,7 +172,7 @@ impl RunView {
         &mut self.stages[at]
     }
 
-    /// Handles a new writer: attempts that the old one left open are lost, and stages that had not ended well are
+    /// Handles a new writer: attempts that the previous one left open are lost, and stages that had not ended well are
     /// pending again.
     fn writer_opened(&mut self, at: i64, epoch: Epoch, name: &str) {
         self.writer = WriterView { epoch, name: name.to_string(), last_seen: at.max(self.writer.last_seen) };

@@ -1,4 +1,4 @@
-//! Forecast of a run: every stage is a hit, runs, or is deferred, with the reason.
+//! Forecasts a run: every stage is a hit, runs, or is deferred, with the reason.
 //!
 //! The forecast uses the engine itself with every miss ending its stage, so `plan` and `run` cannot disagree. Stages
 //! that depend on a miss are deferred, since their digests depend on its outputs.
@@ -27,7 +27,7 @@ pub enum ForecastDecision {
     Deferred,
     /// Leave it out: its condition is false, or an input is skipped.
     Skipped,
-    /// A check on the published metrics fails, or a late value is wrong.
+    /// A check on the published metrics fails, or a late value is invalid.
     Fails,
     /// A stage that it needs fails.
     Blocked,
@@ -124,7 +124,7 @@ impl ForecastSession {
         session.feed(Input::Begin);
         Ok(session)
     }
-    /// Returns the next questions; empty when the forecast is done.
+    /// Returns the next queries; empty when the forecast is done.
     pub fn next_queries(&mut self) -> Vec<ForecastQuery> {
         let (nodes, queries) = std::mem::take(&mut self.pending).into_iter().unzip();
         self.queried = nodes;

@@ -1,9 +1,9 @@
-//! Groups: a stage (the lead) and its companions, which start together and end with the lead.
+//! Runs groups: a stage (the lead) and its companions, which start together and end with the lead.
 //!
-//! The lead is the stage that the others name. It alone is looked up, admitted, published and retried; its digest
-//! includes theirs, since they affect its result. Companions are launched with it, all or none, and stopped when its
-//! attempt ends, which does not count as their failure. A companion that fails earlier ends the attempt of the lead,
-//! and the lead's `retry` decides about the whole group.
+//! The lead is the stage that the others name. Only the lead is looked up, admitted, published and retried. Its digest
+//! includes those of the companions, since they affect its result. Companions are launched with the lead, all or none,
+//! and are stopped when its attempt ends, which does not count as their failure. A companion that fails earlier ends
+//! the attempt of the lead, and the lead's `retry` decides about the whole group.
 
 use crate::engine::RunEngine;
 use crate::io::{AttemptCompletion, Command, NodeId};
@@ -85,7 +85,7 @@ impl RunEngine {
         self.companion_ready(node, lead);
     }
 
-    /// Returns how the lead's attempt ended, if a companion broke it.
+    /// Returns the completion of the lead's attempt, with the error of the companion that ended it, if one did.
     pub(crate) fn group_outcome(&mut self, lead: NodeId, finished: AttemptCompletion) -> AttemptCompletion {
         match self.state_mut(lead).broken.take() {
             Some(error) if finished.outcome != AttemptOutcome::Succeeded => {

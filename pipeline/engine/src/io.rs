@@ -1,4 +1,4 @@
-//! The engine's inputs and outputs.
+//! Defines the engine's inputs and outputs.
 
 use crate::pool::{ExternalUsage, Grant};
 use serde::Serialize;
@@ -53,22 +53,22 @@ pub enum LookupResult {
     Hit(Arc<Manifest>),
     /// No manifest is published.
     Miss,
-    /// The highest generation cannot be used: one of its objects is missing, its manifest cannot be read, or its files
-    /// were given up.
+    /// The highest generation cannot be used: one of its objects is missing, its manifest cannot be read, or garbage
+    /// collection has replaced its manifest by a tombstone.
     Lost {
         /// The unusable generation.
         generation: u32,
         /// Missing or unreadable object.
         missing: String,
     },
-    /// No usable manifest, and another run computes it; only in response to [`Command::Watch`].
+    /// No manifest is usable, and another run computes the stage; only in response to [`Command::Watch`].
     InOtherRun {
         /// Description of that run.
         why: String,
     },
 }
 
-/// How an attempt ended.
+/// End of an attempt.
 #[derive(Debug, Clone)]
 pub struct AttemptCompletion {
     /// The outcome for the journal.
@@ -80,11 +80,11 @@ pub struct AttemptCompletion {
 }
 
 impl AttemptCompletion {
-    /// Returns a success.
+    /// Creates the completion of a successful attempt.
     pub fn succeeded(result: AttemptResult) -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: Some(Arc::new(result)), error: None }
     }
-    /// Returns any other outcome.
+    /// Creates the completion of an attempt with any other outcome.
     pub fn failed(outcome: AttemptOutcome, error: Error) -> Self {
         Self { outcome, result: None, error: Some(error) }
     }
@@ -121,7 +121,7 @@ pub enum Command {
     Stop { node: NodeId, attempt: AttemptNumber, kill: bool },
     /// Put the manifest.
     Publish { node: NodeId, attempt: AttemptNumber, manifest: Arc<Manifest> },
-    /// The run is over: nothing runs any more, and no command follows.
+    /// The run has ended: no attempt runs any more, and no command follows.
     Finish { outcome: RunOutcome },
 }
 

@@ -1,4 +1,4 @@
-//! Engine: a synchronous state machine that decides the next actions of a run.
+//! Implements the engine: a synchronous state machine that decides the next actions of a run.
 //!
 //! [`RunEngine::step`] takes the time and one event ([`Input`]) and returns the events to journal and the commands to
 //! carry out ([`EngineStep`]). The engine reads no clock and touches no disk, so tests can try any order of inputs,

@@ -1,4 +1,5 @@
-//! Cache decisions: a hit, a run (with the reason), or the result of another stage of this run with the same digest.
+//! Decides whether a stage is a cache hit, runs (with the reason), or takes the result of another stage of this run
+//! with the same digest.
 
 use crate::engine::RunEngine;
 use crate::io::{Command, LookupResult, NodeId};

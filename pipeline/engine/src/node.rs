@@ -1,4 +1,4 @@
-//! One stage instance inside the engine.
+//! Holds the state of one stage instance inside the engine.
 
 use crate::allocator::{GroupRequest, ResolvedRequest};
 use crate::pool::Grant;
@@ -33,7 +33,7 @@ pub(crate) enum NodePhase {
     AwaitingLead,
     /// Waits for a pool.
     Queued,
-    /// Waits for another run that computes the same.
+    /// Waits for another run that computes the same stage.
     AwaitingOtherRun,
     /// Waits, after a failed attempt, for the check of its inputs.
     Inspecting,
@@ -52,7 +52,7 @@ pub(crate) enum NodePhase {
     Ended(NodeOutcome),
 }
 
-/// How a node ended.
+/// Final state of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeOutcome {
     /// Published by this run; for a fan-out, every instance ended well.
@@ -107,7 +107,7 @@ pub(crate) struct NodeState {
     pub lead: Option<NodeId>,
     /// Companions of the node.
     pub companions: Vec<NodeId>,
-    /// Why a companion ended the node's attempt.
+    /// Error of the companion that ended the node's attempt.
     pub broken: Option<Error>,
     /// The only time at which a wake concerns this node now.
     pub due: Option<i64>,
@@ -123,7 +123,7 @@ pub(crate) struct NodeState {
     pub tries: u32,
     /// Whether another run was seen to compute the node.
     pub seen_in_other_run: bool,
-    /// How often the node was computed again because its output was lost.
+    /// Number of times that the node was computed again because its output was lost.
     pub recomputed: u32,
     /// The last step whose resume point an attempt of this engine stored.
     pub saved_step: Option<u64>,

@@ -1,4 +1,5 @@
-//! Stages that another run is computing: they wait for its result, without a place in a pool.
+//! Handles stages that another run is computing. Such a stage waits for the other run's result and holds no resources
+//! meanwhile.
 
 use crate::engine::RunEngine;
 use crate::io::NodeId;
@@ -12,8 +13,9 @@ use trainyard_core::{AttemptNumber, Error, Placement};
 const POLL_MILLIS: i64 = 5_000;
 
 impl RunEngine {
-    /// Returns the generation that the next attempt of a node makes, if another run's result is acceptable. A requested
-    /// recomputation is not shared, nor is a group, which already has places in pools.
+    /// Returns the generation that the next attempt of a node makes, if the result of another run is acceptable
+    /// instead; `None` otherwise. A requested recomputation is not shared with other runs, nor is a group, which
+    /// already holds grants of pools.
     pub(crate) fn claim(&self, node: NodeId) -> Option<u32> {
         let state = self.state(node);
         let shared = matches!(state.reason, None | Some(GenerationReason::Lost)) && state.forced.is_none();
@@ -38,7 +40,7 @@ impl RunEngine {
         state.tries = state.tries.saturating_sub(1);
         state.seen_in_other_run = true;
         state.why = None;
-        // The result may be there by now.
+        // The other run may have published its result by now.
         self.look_up(node);
     }
 

@@ -1,4 +1,4 @@
-//! Pools of machines with amounts and tags, and grants to attempts.
+//! Describes pools of machines with their resources and tags, and the grants of resources to attempts.
 
 use serde::Serialize;
 use std::sync::Arc;

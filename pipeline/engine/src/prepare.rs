@@ -1,4 +1,4 @@
-//! Prepares a node whose inputs are known: the spec of its attempts, and with it the stage digest.
+//! Prepares a node whose inputs are known: builds the spec of its attempts and computes the stage digest.
 
 use crate::digest::{StageIdentity, stage_digest};
 use crate::engine::RunEngine;
@@ -16,11 +16,11 @@ use trainyard_spec::plan::{CacheMode, InputBinding, PlanNode, StageOutput};
 
 /// Number of stages inside this process that are in progress at once, from their digest to their end. Only the plan of
 /// the others is in memory, so the specs, queries and results of 100,000 of them are never held together. Stages of
-/// pools have no such line: their order is that of the queue.
+/// pools have no such limit.
 const MAX_IN_PROCESS: usize = 2_048;
 
 impl RunEngine {
-    /// Prepares a node, or puts it in line for that if it runs inside this process and many others do.
+    /// Prepares a node, or queues it for preparation if it runs inside this process and the limit is reached.
     pub(crate) fn schedule_prepare(&mut self, node: NodeId) {
         if self.state(node).plan.placement == Placement::Process || self.forecasting {
             return self.prepare(node);
@@ -29,7 +29,7 @@ impl RunEngine {
         self.prepare_queue.push_back(node);
     }
 
-    /// Prepares the next node in line, if there is room. Returns whether it did.
+    /// Prepares the next queued node if the limit allows it. Returns whether a node was prepared.
     pub(crate) fn prepare_next(&mut self) -> bool {
         while self.in_progress < MAX_IN_PROCESS
             && let Some(node) = self.prepare_queue.pop_front()

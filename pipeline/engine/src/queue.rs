@@ -1,9 +1,9 @@
-//! Order of admission: by priority, then by fair share, then in file order.
+//! Orders the admission of stages: by priority, then by fair share, then in file order.
 //!
 //! Priority is the length of the longest chain of dependent stages, so the critical path is not delayed. Fair share is
-//! between stage ids: the id with fewer running attempts goes first, so a wide matrix does not starve its neighbor. A
+//! between stage ids: the id with fewer running attempts is first, so a wide matrix does not starve another stage. A
 //! request that was overtaken [`MAX_OVERTAKES`] times closes its pools to others until it is admitted, so large
-//! requests do not starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the
+//! requests do not starve. Waiting stages are grouped by request and id, so the time of a decision grows with the
 //! number of distinct requests, not of stages.
 
 use crate::NodeId;
@@ -12,10 +12,10 @@ use crate::pool::Grant;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a waiting request may be overtaken.
+/// Maximum number of times that a waiting request may be overtaken.
 const MAX_OVERTAKES: u32 = 32;
 
-/// Position of a family in line: priority, running attempts of its id, first node in file order.
+/// Rank of a family in the queue: priority, running attempts of its id, first node in file order.
 type Rank = (Reverse<u32>, u32, NodeId);
 
 /// Stages that are ready and wait for a pool, and how many attempts of each stage id run.

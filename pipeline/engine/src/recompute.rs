@@ -1,11 +1,11 @@
-//! Recovery from missing or damaged inputs: the stages that produced them run again, then the stage that needs them.
+//! Recovers from missing or damaged inputs: the stages that produced them run again, then the stage that needs them.
 //!
-//! A lookup does not read bytes, so only the reader of an object finds it damaged, and removes it. Its attempt fails
-//! with an error that may have other causes too. The store therefore reports which inputs of the attempt are lost;
-//! without any, the error counts as it is. A stage whose output was lost is looked up again, and published as its next
-//! generation.
+//! A lookup does not read bytes, so only the reader of an object finds it damaged, and removes it. The reader's attempt
+//! then fails with an error that may have other causes too. The store therefore reports which inputs of the attempt are
+//! lost; if none is, the error is handled like any other. A stage whose output was lost is looked up again, and
+//! published as its next generation.
 //!
-//! Fan-outs over rows that are known late are not healed here but by the next command.
+//! Inputs from late fan-outs and inputs of groups are not recovered by the same command, but by the next one.
 
 use crate::engine::RunEngine;
 use crate::io::{Command, NodeId};
@@ -14,8 +14,8 @@ use trainyard_core::attempt::AttemptInput;
 use trainyard_core::event::Event;
 use trainyard_core::{Digest, Error, ErrorKind, Result};
 
-/// How often an engine computes a stage again because its output was lost. A store that loses what it accepted will not
-/// keep it the next time.
+/// Maximum number of times that an engine computes a stage again because its output was lost. A store that loses
+/// accepted objects repeatedly would lose the next ones too.
 const MAX_RECOMPUTES: u32 = 2;
 
 impl RunEngine {
@@ -24,7 +24,7 @@ impl RunEngine {
         if !matches!(error.kind, ErrorKind::Data | ErrorKind::Lost) || self.state(node).unpublished.is_some() {
             return false;
         }
-        // Companions have separate inputs; the next command heals the inputs of a group.
+        // Companions have separate inputs; the next command recovers the inputs of a group.
         if !self.state(node).companions.is_empty() {
             return false;
         }
@@ -52,7 +52,7 @@ impl RunEngine {
             lost.iter().any(|(lost_digest, _)| Some(lost_digest) == digest)
         };
         let producers: Vec<NodeId> = self.producers(node).into_iter().filter(|p| has_lost(self, p)).collect();
-        // Another reader of the same input may have had it made again meanwhile.
+        // The input may have been computed again meanwhile for another reader.
         let is_lost = |producer: &NodeId| {
             let state = self.state(*producer);
             let key = state.manifest.as_ref().map(|manifest| (manifest.stage_digest.clone(), manifest.generation));
@@ -99,7 +99,7 @@ impl RunEngine {
         self.ready(node);
     }
 
-    /// Waits a second time for a node's inputs. Their bytes, and so its digest, may change.
+    /// Makes a node wait for its inputs again. The bytes of the inputs, and thereby the digest of the node, may change.
     fn reset_inputs(&mut self, node: NodeId) {
         let state = self.state_mut(node);
         state.phase = NodePhase::Waiting;

@@ -1,4 +1,4 @@
-//! Values available to late expressions: metrics and status of ended stages, and the row of an instance.
+//! Provides the values that late expressions read: metrics and status of ended stages, and the row of an instance.
 //!
 //! A metric that no manifest has is unknown rather than null: the expression fails, unless `default` gives a value.
 

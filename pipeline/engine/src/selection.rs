@@ -1,4 +1,4 @@
-//! Part of the plan that a run covers: everything, or the stages that `--until`, `--only` and `--rerun` name.
+//! Selects the part of the plan that a run covers: all stages, or those that `--until`, `--only` and `--rerun` name.
 
 use crate::NodeId;
 use trainyard_core::event::Selection;

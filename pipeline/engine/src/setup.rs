@@ -1,4 +1,4 @@
-//! Dependencies of an engine other than the plan, and attempts of earlier writers of the run.
+//! Holds the dependencies of an engine other than the plan, and the attempts of earlier writers of the run.
 
 use crate::MachinePool;
 use crate::fold::{RunView, StageView};
@@ -12,7 +12,7 @@ use trainyard_core::{AttemptNumber, Digest, RunId, StageKey, StageKinds};
 #[derive(Clone)]
 pub struct EngineSetup {
     pub run: RunId,
-    /// Which part of the plan runs.
+    /// Part of the plan that runs.
     pub selection: Selection,
     /// Whether to stop the run at the first failed stage.
     pub fail_fast: bool,
@@ -24,9 +24,9 @@ pub struct EngineSetup {
     pub secrets: BTreeMap<String, String>,
     /// Whether attempts flush every put to the disk, as the engine's store does.
     pub fsync: bool,
-    /// How long attempts wait for an unavailable store.
+    /// Time for which attempts wait for an unavailable store.
     pub store_outage: Duration,
-    /// How long attempts outlive the last heartbeat of a writer of the run.
+    /// Time for which attempts outlive the last heartbeat of a writer of the run.
     pub orphan_timeout: Duration,
     /// State left by earlier writers of the run.
     pub resumed: ResumeState,

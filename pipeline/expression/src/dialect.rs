@@ -1,4 +1,4 @@
-//! Switches in which the uses of the language differ.
+//! Defines the switches in which the uses of the language differ.
 
 use super::functions::BuiltinFunction;
 
@@ -13,9 +13,9 @@ pub struct ExpressionDialect {
     pub words: bool,
     /// Functions, sorted by name.
     pub functions: &'static [BuiltinFunction],
-    /// Most words and signs; bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
+    /// Maximum number of tokens; bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
     pub most_tokens: usize,
-    /// Most levels of operands; parentheses have a separate limit, [`crate::MAX_DEPTH`].
+    /// Maximum number of levels of operands; parentheses have a separate limit, [`crate::MAX_DEPTH`].
     pub deepest: usize,
 }
 

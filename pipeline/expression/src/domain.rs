@@ -1,4 +1,5 @@
-//! The values that expressions compute with: JSON values here, floats in [`super::numbers`].
+//! Defines the values that expressions compute with. This module implements them for JSON values, and
+//! [`super::numbers`] for floats.
 
 use super::functions::BuiltinFunction;
 use super::operators::{BinaryOperator, UnaryOperator};
@@ -9,7 +10,7 @@ use serde_json::Value;
 pub trait ExpressionValue: Clone {
     /// Converts a literal.
     fn known(literal: &Value) -> Self;
-    /// Returns the value of a name that may be missing and is.
+    /// Returns the value of a missing name.
     fn null() -> Self;
     /// Makes a list.
     fn list(items: Vec<Self>) -> Self;
@@ -17,13 +18,13 @@ pub trait ExpressionValue: Clone {
     fn is_null(&self) -> bool;
     /// Returns the truth of a condition; `None` for a value that is neither true nor false.
     fn truth(&self) -> Option<bool>;
-    /// Indexes a list or a map. Errors, as texts: a wrong type, nothing there.
+    /// Indexes a list or a map. Errors, as texts: an incorrect type, a missing item.
     fn index(&self, at: &Self) -> Result<Self, String>;
-    /// Applies an operator. Errors, as texts: a wrong type, a result out of range.
+    /// Applies an operator. Errors, as texts: an incorrect type, a result out of range.
     fn unary(operator: UnaryOperator, operand: &Self) -> Result<Self, String>;
-    /// Applies an operator to both sides. Errors, as texts: wrong types, a result out of range.
+    /// Applies an operator to both sides. Errors, as texts: incorrect types, a result out of range.
     fn binary(operator: BinaryOperator, a: &Self, b: &Self) -> Result<Self, String>;
-    /// Calls a function. Errors, as texts: wrong types, a result out of range.
+    /// Calls a function. Errors, as texts: incorrect types, a result out of range.
     fn call(function: BuiltinFunction, arguments: &[Self]) -> Result<Self, String>;
 }
 

@@ -1,8 +1,8 @@
-//! Evaluation of an expression under a scope that knows everything it reads.
+//! Evaluates an expression under a scope that knows every name that is read.
 //!
-//! `||`, `&&`, `default` and `if` evaluate a side only if they need it. A name that is not known is a fault, so that
-//! nothing is computed from a value that was never measured. Only `default` replaces a value that may be missing, and
-//! `== null` tests for it.
+//! `||`, `&&`, `default` and `if` evaluate a side only if they need it. An unknown name is a fault, so that no result
+//! is computed from a value that was never measured. Only `default` replaces a value that may be missing, and `== null`
+//! tests whether it is.
 
 use super::domain::ExpressionValue as _;
 use super::fault::ExpressionError;
@@ -13,7 +13,7 @@ use super::scope::Scope;
 use super::tree::{Expr, ExpressionKind};
 use serde_json::Value;
 
-/// Returns the value, or the first fault with its place.
+/// Returns the value, or the first fault with its position.
 pub fn evaluate<N: ScopeName>(e: &Expr<N>, scope: &dyn Scope<N>) -> Result<N::Value, ExpressionError> {
     let at = |message: String| ExpressionError::new(&e.range, message);
     match &e.kind {
@@ -23,7 +23,7 @@ pub fn evaluate<N: ScopeName>(e: &Expr<N>, scope: &dyn Scope<N>) -> Result<N::Va
         ExpressionKind::Unary(operator, operand) => N::Value::unary(*operator, &evaluate(operand, scope)?).map_err(at),
         ExpressionKind::Binary(operator @ (BinaryOperator::Or | BinaryOperator::And), left, right) => {
             let first = evaluate(left, scope)?;
-            // The first side decides: the operator gives the same for it alone.
+            // The first side determines the result, and the operator returns it from that side alone.
             if first.truth() == Some(*operator == BinaryOperator::Or) {
                 return N::Value::binary(*operator, &first, &first).map_err(at);
             }

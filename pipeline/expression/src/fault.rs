@@ -1,4 +1,4 @@
-//! Mistakes inside an expression, with their places.
+//! Defines the mistakes inside an expression, with their positions.
 
 use std::ops::Range;
 
@@ -10,18 +10,18 @@ pub struct ExpressionError {
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
-    /// Sort of the mistake, for callers with other messages.
+    /// Kind of the mistake, for callers that write different messages.
     pub cause: ExpressionErrorKind,
 }
 
-/// Sort of a mistake.
+/// Kind of a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpressionErrorKind {
-    /// The text at the place breaks the grammar.
+    /// The text at this position violates the grammar.
     Misplaced,
     /// Too many levels.
     TooDeep,
-    /// An unknown name, a wrong type, a value out of range, ….
+    /// An unknown name, an incorrect type, a value out of range, ….
     Other,
 }
 

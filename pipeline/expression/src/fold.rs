@@ -1,4 +1,4 @@
-//! Replaces known references and computes with them; late parts stay expressions.
+//! Replaces known references by their values and computes all known parts; late parts stay expressions.
 
 use super::fault::ExpressionError;
 use super::functions::BuiltinFunction;
@@ -11,7 +11,7 @@ use super::value::index;
 use serde_json::Value;
 use std::ops::Range;
 
-/// Replaces a reference (with its place): a term, `None` to keep it, or a fault.
+/// Replaces a reference (with its position): a term, `None` to keep it, or a fault.
 pub type ReplaceFn<'a, N> = &'a mut dyn FnMut(&N, &Range<usize>) -> ReplaceResult<N>;
 /// Result of a [`ReplaceFn`]: `None` keeps the reference.
 pub type ReplaceResult<N> = Result<Option<ExpressionKind<N>>, ExpressionError>;

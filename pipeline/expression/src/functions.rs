@@ -1,4 +1,4 @@
-//! The functions of the language; a dialect has some of them.
+//! Implements the built-in functions of the language. A dialect has some of them.
 //!
 //! To add one, add a variant, an arm in [`BuiltinFunction::call`] and one in the type pass.
 
@@ -14,7 +14,7 @@ pub enum BuiltinFunction {
     Len,
     /// Smallest number of a list, or of two or more numbers.
     Min,
-    /// Largest number, likewise.
+    /// Largest number of a list, or of two or more numbers.
     Max,
     /// `contains(list, value)`, `contains(string, part)`, `contains(map, key)`.
     Contains,
@@ -57,8 +57,8 @@ impl BuiltinFunction {
             Self::If => (3, 3),
         }
     }
-    /// Calls the function; the parser has checked the number of arguments. Errors, as texts: wrong types, a result out
-    /// of range.
+    /// Calls the function; the parser has checked the number of arguments. Errors, as texts: incorrect types, a result
+    /// out of range.
     pub fn call(self, arguments: &[Value]) -> Result<Value, String> {
         match (self, arguments) {
             (Self::Len, [Value::String(s)]) => Ok(s.chars().count().into()),

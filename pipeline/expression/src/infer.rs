@@ -1,7 +1,7 @@
-//! Inference of types, so that a comparison of a metric with a string fails at `check` and not after hours of GPU time.
+//! Infers types, so that a comparison of a metric with a string fails at `check` and not after hours of GPU time.
 //!
-//! Known parts are already computed literals, so only unknown operands are checked here. With numbers alone, every type
-//! is a float.
+//! Known parts are already computed literals, so only unknown operands are checked here. In a dialect of numbers alone,
+//! every type is a float.
 
 use super::fault::ExpressionError;
 use super::functions::BuiltinFunction;

@@ -1,4 +1,4 @@
-//! Text → tokens with byte ranges.
+//! Splits text into tokens with byte ranges.
 
 use super::dialect::ExpressionDialect;
 use super::fault::ExpressionError;

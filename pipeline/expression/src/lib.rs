@@ -1,4 +1,4 @@
-//! The expression language: parse, print, check, rewrite, evaluate. `docs/workflows.md` is its reference.
+//! Implements the expression language: parse, print, check, rewrite, evaluate. `docs/workflows.md` is its reference.
 //!
 //! It has the operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals and functions. There are no
 //! loops, no assignment and no ambient values. A use of the language adds names and a form:

@@ -1,4 +1,4 @@
-//! The names of one use of the language: which there are, how they are read, and their types.
+//! Defines the names of one use of the language: how they are parsed and printed, and their types.
 
 use super::dialect::ExpressionDialect;
 use super::domain::ExpressionValue;
@@ -38,7 +38,7 @@ pub trait ScopeName: Clone + PartialEq + Debug + Display {
     fn unknown(&self, range: &Range<usize>) -> ExpressionError {
         ExpressionError::new(range, format!("`{self}` is not known here"))
     }
-    /// Creates the fault of a call with a wrong number of arguments.
+    /// Creates the fault of a call with an incorrect number of arguments.
     fn wrong_number(function: BuiltinFunction, found: usize, range: &Range<usize>) -> ExpressionError {
         ExpressionError::new(
             range,

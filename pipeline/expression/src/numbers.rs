@@ -1,6 +1,6 @@
-//! Floats as the values of expressions: truth is 1 and 0, and values may be infinite or undefined.
+//! Implements floats as the values of expressions: true is 1 and false is 0, and values may be infinite or NaN.
 //!
-//! The dialect `numbers` has no other values, so nothing here has a wrong type but a function of lists and strings.
+//! The dialect `numbers` has no other values, so only functions of lists and strings can meet a wrong type here.
 
 use super::domain::ExpressionValue;
 use super::functions::BuiltinFunction;

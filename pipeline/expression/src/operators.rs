@@ -1,4 +1,4 @@
-//! Operators on values, and their precedence.
+//! Defines the operators on values, and their precedence.
 //!
 //! Null can be compared with any value for equality, so that `params.model == null` works; other mixed types are
 //! errors. `/` always returns a float; `%` has the sign of its left side.
@@ -55,7 +55,7 @@ impl UnaryOperator {
             Self::Negate => "-",
         }
     }
-    /// Applies the operator. Errors, as texts: the operand has the wrong type, or the result is out of range.
+    /// Applies the operator. Errors, as texts: the operand has an incorrect type, or the result is out of range.
     pub fn apply(self, value: &Value) -> Result<Value, String> {
         match (self, value) {
             (Self::Not, Value::Bool(b)) => Ok(Value::Bool(!b)),
@@ -117,7 +117,7 @@ impl BinaryOperator {
         }
     }
     /// Applies the operator to two known values; `||` and `&&` read both here, and the caller short-circuits. Errors,
-    /// as texts: wrong types, a division by zero, a result out of range.
+    /// as texts: incorrect types, a division by zero, a result out of range.
     pub fn apply(self, a: &Value, b: &Value) -> Result<Value, String> {
         match self {
             Self::Or | Self::And => match (a, b) {

@@ -1,4 +1,4 @@
-//! Tokens → expression, by precedence climbing.
+//! Parses tokens to an expression by precedence climbing.
 //!
 //! Chained comparisons (`a < b < c`) are errors rather than surprises, and parentheses nest at most 64 deep.
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Most parentheses, lists and calls inside each other, the whole expression included.
+/// Maximum nesting of parentheses, lists and calls; the expression itself is the first level.
 pub const MAX_DEPTH: usize = 64;
 /// Precedence of `==`, the loosest comparison.
 const COMPARISON: u8 = 3;
@@ -241,7 +241,7 @@ impl<N: ScopeName> ExprParser<N> {
     }
 }
 
-/// Puts signs, with the places where they begin, before an operand; the last one is the next to it.
+/// Puts signs, with the positions where they begin, before an operand; the last one is the next to it.
 fn signed<N>(signs: Vec<(UnaryOperator, usize)>, operand: Expr<N>) -> Expr<N> {
     signs.into_iter().rev().fold(operand, |operand, (operator, start)| {
         let range = start..operand.range.end;

@@ -1,3 +1,5 @@
+//! Tests the language in the dialect of 64-bit floats, as rewards use it.
+
 use super::*;
 use proptest::prelude::*;
 use std::fmt::{Display, Formatter};

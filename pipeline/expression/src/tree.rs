@@ -1,11 +1,11 @@
-//! Syntax tree of an expression. All passes work on it; it depends on none of them.
+//! Defines the syntax tree of an expression. All passes work on the tree, and it depends on none of them.
 
 use super::functions::BuiltinFunction;
 use super::operators::{BinaryOperator, UnaryOperator};
 use serde_json::Value;
 use std::ops::Range;
 
-/// A parsed expression over the names `N`, with the places of all parts.
+/// A parsed expression over the names `N`, with the positions of all parts.
 #[derive(Debug, Clone)]
 pub struct Expr<N> {
     pub kind: ExpressionKind<N>,
@@ -13,7 +13,7 @@ pub struct Expr<N> {
     pub range: Range<usize>,
 }
 
-/// Compares meaning; places are ignored.
+/// Compares meaning; positions are ignored.
 impl<N: PartialEq> PartialEq for Expr<N> {
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind

@@ -1,4 +1,4 @@
-//! Types of values that may not be known yet.
+//! Defines the types of values that may not be known yet.
 
 use serde_json::Value;
 use std::fmt;

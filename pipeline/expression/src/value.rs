@@ -1,4 +1,5 @@
-//! JSON values: the names of their types, their form inside longer text, and their parts.
+//! Describes JSON values as values of expressions: the names of their types, their form inside longer text, and their
+//! parts.
 
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ pub fn value_text(value: &Value) -> String {
     }
 }
 
-/// Indexes `list[int]` from 0, or `map["key"]`. Errors, as texts: wrong types, nothing there.
+/// Indexes `list[int]` from 0, or `map["key"]`. Errors, as texts: incorrect types, a missing item.
 pub fn index(base: &Value, index: &Value) -> Result<Value, String> {
     match (base, index) {
         (Value::Array(items), Value::Number(n)) => {

@@ -1,4 +1,4 @@
-//! The tokens of an expression, read from the front.
+//! Reads the tokens of an expression in order.
 
 use super::fault::ExpressionError;
 use super::lexer::{SpannedToken, Token};
@@ -45,11 +45,11 @@ impl TokenReader {
         }
     }
 
-    /// Returns the place of the next token, or the end of the text.
+    /// Returns the position of the next token, or the end of the text.
     pub fn range(&self) -> Range<usize> {
         self.tokens.get(self.next).map_or(self.end..self.end, |(_, r)| r.clone())
     }
-    /// Reads this symbol, if it is next, and returns its place.
+    /// Reads this symbol, if it is next, and returns its position.
     pub fn take(&mut self, symbol: &str) -> Option<Range<usize>> {
         match self.tokens.get(self.next) {
             Some((Token::Symbol(s), range)) if *s == symbol => {
@@ -59,11 +59,11 @@ impl TokenReader {
             _ => None,
         }
     }
-    /// Reads this symbol and returns its place. Fails if something else is next.
+    /// Reads this symbol and returns its position. Fails if something else is next.
     pub fn expect(&mut self, symbol: &'static str) -> Result<Range<usize>, ExpressionError> {
         self.take(symbol).ok_or_else(|| ExpressionError::misplaced(&self.range(), format!("expected `{symbol}` here")))
     }
-    /// Reads a name and returns it with its place. Fails if something else is next; the message has `expected`.
+    /// Reads a name and returns it with its position. Fails if something else is next; the message has `expected`.
     pub fn name(&mut self, expected: &str) -> Result<(String, Range<usize>), ExpressionError> {
         match self.tokens.get(self.next).cloned() {
             Some((Token::Name(name), range)) => {
@@ -73,7 +73,7 @@ impl TokenReader {
             _ => Err(ExpressionError::misplaced(&self.range(), format!("expected {expected}"))),
         }
     }
-    /// Reads `.name` or `["name"]`. Fails, with the `form` to write, at the place of the `root` if neither is next.
+    /// Reads `.name` or `["name"]`. Fails, with the `form` to write, at the position of the `root` if neither is next.
     pub fn member(&mut self, root: &Range<usize>, form: &str) -> Result<String, ExpressionError> {
         if self.take(".").is_some() {
             return Ok(self.name(&format!("a name, as in `{form}`"))?.0);

@@ -1,6 +1,6 @@
-//! The test API server as a program whose Pods are processes of this machine. The executor test suite needs it as a
-//! program because each of its runs is a separate process. Prints the path of a kubeconfig and serves until it receives
-//! SIGTERM.
+//! Runs the test API server as a program whose Pods are processes of this machine. The executor test suite needs a
+//! program because each run of the suite is a separate process. The program prints the path of a kubeconfig and serves
+//! until it receives SIGTERM.
 
 // Some items are used only by the tests of this crate.
 #![allow(dead_code, unused_imports)]

@@ -1,4 +1,5 @@
-//! Connection to the API server: from a kubeconfig, or from the service account of the Pod that this process runs in.
+//! Connects to the API server, as configured by a kubeconfig or by the service account of the Pod that this process
+//! runs in.
 
 use crate::options::KubernetesOptions;
 use hyper_util::client::proxy::matcher::Matcher;

@@ -38,12 +38,13 @@ pub(crate) fn refusal(request: KubeRequest<'_>, error: &kube::Error) -> Error {
     }
 }
 
-/// Returns whether an object of this name already exists. A quota that changed at the same moment has the same code.
+/// Returns whether an object with the requested name already exists. The code alone is ambiguous, because a quota that
+/// changed at the same time has the same code.
 pub(crate) fn exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
-/// Returns whether no object of this name exists.
+/// Returns whether no object with the requested name exists. A missing namespace does not count.
 pub(crate) fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found() && !is_namespace(status))
 }

@@ -1,4 +1,5 @@
-//! The executor: order of its requests to the API server, and the states that it reports to the engine.
+//! Implements the executor `kubernetes`: sends requests to the API server in order, and reports states of attempts to
+//! the engine.
 
 use crate::connection::KubeConnection;
 use crate::explain;

@@ -1,4 +1,4 @@
-//! Detailed explanation of the state of an attempt: its Job, its Pods, Kueue's conditions, and related events.
+//! Explains the state of an attempt in detail, from its Job, its Pods, Kueue's conditions, and related events.
 
 use crate::observation;
 use crate::pods;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Maximum number of events shown, latest last.
 const EVENTS: usize = 10;
 
-/// Formats all known facts about one attempt, one per line.
+/// Formats all known facts about one attempt, one per line; returns `None` without any.
 pub(crate) fn report(job: Option<&Job>, pods: &[Pod], workloads: &[Value], events: &[Event]) -> Option<String> {
     let mut lines: Vec<String> = job.map(job_line).into_iter().collect();
     lines.extend(workloads.iter().flat_map(workload_lines));

@@ -1,4 +1,4 @@
-//! Classifies a failed Pod: a failure of the stage, too little memory, or a machine that was taken away.
+//! Classifies the failure of a Pod as a failure of the stage, too little memory, or the loss of its machine.
 //!
 //! `failure.json`, which an attempt leaves in the store if it still can, takes precedence over this classification.
 
@@ -9,7 +9,7 @@ use trainyard_core::units::format_size;
 use trainyard_core::{Error, units::parse_size};
 use trainyard_runtime::executors::AttemptExit;
 
-/// Returns how an attempt ended whose Pod failed.
+/// Returns the end of an attempt whose Pod failed.
 pub(crate) fn failure(pod: &Pod) -> AttemptExit {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref());

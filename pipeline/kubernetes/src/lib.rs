@@ -1,11 +1,12 @@
-//! The executor `kubernetes`: each attempt is a Job of a Kubernetes cluster.
+//! Provides the executor `kubernetes`, which runs each attempt as a Job of a Kubernetes cluster
+//! (`docs/design/0012-executors.md`).
 //!
-//! This is a separate crate because the Kubernetes client takes long to build, and it is empty without the feature
-//! `client`. A program enables it with the feature `kubernetes` of `trainyard`, or with
+//! The executor is a separate crate because the Kubernetes client takes long to build. The crate is empty without the
+//! feature `client`. A program enables it with the feature `kubernetes` of `trainyard`, or with
 //! `catalogue.executor(trainyard_kubernetes::kind())`.
 //!
-//! The executor keeps no watch: every few seconds it lists Jobs and Pods, selected by the keys of the live attempts.
-//! The load on the API server therefore depends on running attempts, not on finished ones.
+//! The executor uses no watch requests: every few seconds it lists Jobs and Pods, selected by the keys of the live
+//! attempts. The load on the API server therefore depends on running attempts, not on finished ones.
 #![cfg(feature = "client")]
 #![warn(missing_docs)]
 

@@ -1,8 +1,8 @@
-//! Job manifest of an attempt: a pure function of the pool's options and the attempt.
+//! Builds the Job manifest of an attempt, as a pure function of the pool's options and the attempt.
 //!
-//! Kubernetes must never restart an attempt, since the engine counts and journals attempts. Nothing is retried, and a
-//! Pod that Kubernetes takes away (preemption, a drained node) fails its Job with the reason. The deadline is set on
-//! the Pod, where it begins on a node; a Job deadline would include the time in the queue.
+//! Kubernetes must never restart an attempt, since the engine counts and journals attempts. The manifest therefore
+//! disables retries, and a Pod that Kubernetes removes (preemption, a drained node) fails its Job with the reason. The
+//! deadline is set on the Pod, for which it begins on a node; a Job deadline would include the time in the queue.
 
 use crate::names::{self, label_value};
 use crate::options::{TaintEffect, Toleration, Volume};
@@ -20,7 +20,7 @@ use trainyard_runtime::executors::{AttemptTask, MARK, NODE};
 /// Termination grace period of a Pod, in seconds.
 pub(crate) const GRACE_SECONDS: i64 = 30;
 /// Time after a stage's timeout at which Kubernetes ends the Pod. The attempt and its engine enforce the timeout
-/// themselves, unless the engine is gone and the attempt hangs. Covers pulling the image.
+/// themselves, unless the engine is dead and the attempt hangs. The time covers pulling the image.
 const SLACK: Duration = Duration::from_secs(15 * 60);
 
 /// Facts about an attempt that its Job contains.
@@ -110,8 +110,8 @@ fn metadata(settings: &KubernetesSettings, submission: &JobSubmission) -> Object
     ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() }
 }
 
-/// Makes a disrupted Pod fail its Job, whose condition keeps the reason after the Pod is gone. Kubernetes 1.25 to 1.28
-/// require `onPodConditions` in every rule.
+/// Builds the policy by which a disrupted Pod fails its Job, whose condition keeps the reason after the Pod is removed.
+/// Kubernetes 1.25 to 1.28 require `onPodConditions` in every rule.
 fn failed_by_disruption() -> PodFailurePolicy {
     let disrupted = PodFailurePolicyOnPodConditionsPattern { type_: "DisruptionTarget".into(), status: "True".into() };
     let rule = PodFailurePolicyRule {

@@ -1,4 +1,4 @@
-//! Snapshot tests of manifests. `.ci/kubernetes-schemas` validates the snapshots against the published schemas.
+//! Compares manifests with snapshots. `.ci/kubernetes-schemas` validates the snapshots against the published schemas.
 
 use super::*;
 use crate::options::KubernetesOptions;

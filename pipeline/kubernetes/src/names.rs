@@ -1,4 +1,4 @@
-//! Names of labels and annotations, and conversion of texts to valid label values.
+//! Defines names of labels and annotations, and converts texts to valid label values.
 
 /// Label of a Job and its Pods: key of the attempt, used to select them.
 pub(crate) const KEY: &str = "trainyard.dev/key";

@@ -1,4 +1,4 @@
-//! Derives the state of an attempt from its Job and Pods: a pure function of the API server's responses.
+//! Derives the state of an attempt from its Job and Pods, as a pure function of the API server's responses.
 
 use crate::failure::{disrupted, failure};
 use crate::pods;
@@ -28,7 +28,7 @@ pub(crate) enum JobObservation {
         /// Outcome, as far as it is known.
         how: Box<AttemptExit>,
     },
-    /// All Pods are gone or over.
+    /// All Pods are over or removed.
     Ended(Box<AttemptExit>),
 }
 
@@ -121,8 +121,8 @@ fn end_of(job: &Job, pods: &[&Pod]) -> AttemptExit {
     }
 }
 
-/// Returns how an attempt ended, judged by its Pods alone: the end of the first that failed, or `None` if they are not
-/// over.
+/// Returns the end of an attempt according to its Pods alone: the end of the Pod that failed first, or a success if all
+/// succeeded. Returns `None` if there are no Pods, or some are not over and none has failed.
 fn end_of_pods(pods: &[&Pod]) -> Option<AttemptExit> {
     let failed = pods.iter().filter(|pod| pods::phase(pod) == "Failed");
     // The others are stopped because it failed.

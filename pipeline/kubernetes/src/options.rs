@@ -1,4 +1,4 @@
-//! Options of a Kubernetes pool, under `pools[].with` of a site file.
+//! Defines the options of a Kubernetes pool, under `pools[].with` of a site file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Accessors for the status of a Pod.
+//! Reads fields of the status of a Pod.
 
 use crate::names::CONTAINER;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, Pod, PodCondition};
@@ -27,13 +27,13 @@ pub(crate) fn is_deleting(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Returns the state of the container that the attempt runs in.
+/// Returns the state of the container that the attempt runs in; `None` before the node has reported one.
 pub(crate) fn container(pod: &Pod) -> Option<&ContainerState> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
     statuses.iter().find(|status| status.name == CONTAINER)?.state.as_ref()
 }
 
-/// Returns how the attempt's container ended.
+/// Returns how the attempt's container ended; `None` if it has not.
 pub(crate) fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
     container(pod)?.terminated.as_ref()
 }
@@ -49,7 +49,7 @@ pub(crate) fn condition<'a>(pod: &'a Pod, kind: &str, status: &str) -> Option<&'
     conditions.iter().find(|condition| condition.type_ == kind && condition.status == status)
 }
 
-/// Formats `reason: message`, or the one that is present.
+/// Formats `reason: message`, or the one that is present; `None` if both are missing or blank.
 pub(crate) fn reason_text(reason: Option<&str>, message: Option<&str>) -> Option<String> {
     let present = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_string);
     match (present(reason), present(message)) {

@@ -1,4 +1,4 @@
-//! Requests to the API server, one function per request.
+//! Sends requests to the API server, with one function per request.
 
 use crate::connection::KubeConnection;
 use crate::errors::{KubeRequest, exists, is_absent, refusal};
@@ -45,14 +45,14 @@ impl KubeConnection {
     fn request(&self, verb: &'static str, resource: &'static str) -> KubeRequest<'_> {
         KubeRequest { verb, resource, namespace: &self.namespace }
     }
-    /// Creates a Job. An existing Job of this name belongs to the same attempt and is not an error.
+    /// Creates a Job. An existing Job with its name belongs to the same attempt and is not an error.
     pub async fn create(&self, job: &Job) -> Result<()> {
         match self.api::<Job>().create(&PostParams::default(), job).await {
             Err(e) if !exists(&e) => Err(refusal(self.request("create", "jobs"), &e)),
             _ => Ok(()),
         }
     }
-    /// Returns the Job of this name.
+    /// Returns the Job with this name; `None` if the API server has no such Job.
     pub async fn job(&self, name: &str) -> Result<Option<Job>> {
         self.api::<Job>().get_opt(name).await.map_err(|e| refusal(self.request("get", "jobs"), &e))
     }
@@ -66,12 +66,13 @@ impl KubeConnection {
         let (jobs, pods) = futures::try_join!(jobs, pods)?;
         Ok(ClusterObjects { jobs: jobs.items, pods: pods.items })
     }
-    /// Deletes a Job and its Pods, with their grace period. The Job remains until its Pods are gone.
+    /// Deletes a Job and its Pods, with their grace period. The Job remains until its Pods are removed. A missing Job
+    /// is not an error.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let found = self.api::<Job>().delete(name, &DeleteParams::foreground()).await;
         absent_is_fine(found, self.request("delete", "jobs"))
     }
-    /// Kills the Pods of an attempt without their grace period.
+    /// Deletes the Pods of an attempt with a grace period of [`KILL_SECONDS`].
     pub async fn kill(&self, handle: &Handle) -> Result<()> {
         let now = DeleteParams::default().grace_period(KILL_SECONDS);
         for pod in self.find(std::slice::from_ref(handle)).await?.pods {
@@ -96,7 +97,7 @@ impl KubeConnection {
             ..LogParams::default()
         };
         match self.api::<Pod>().logs(pod, &params).await {
-            // The container has not started, or its node is gone; the message has the reason.
+            // The container has not started, or its node has disappeared; the message contains the reason.
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => Ok(format!("{}\n", status.message)),
             log => log.map_err(|e| refusal(self.request("get", "pods/log"), &e)),
         }

@@ -1,5 +1,5 @@
-//! Validated options. Settings that Kubernetes would refuse, or accept and never run, are reported before a run starts,
-//! where they can be detected.
+//! Validates the options of a pool. Detectable settings that Kubernetes would refuse, or accept and never run, are
+//! reported before a run starts.
 
 use crate::names::is_label_value;
 use crate::options::{KubernetesOptions, Volume};

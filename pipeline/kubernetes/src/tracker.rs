@@ -1,7 +1,7 @@
-//! State kept between polls: since when a Pod is stuck, and decisions of the executor itself.
+//! Keeps state between polls: the time since which a Pod is stuck, and decisions of the executor itself.
 //!
-//! The state is lost with the process. Afterwards a stuck Pod gets its full time again, and an attempt that was ended
-//! because it was stuck counts as lost.
+//! The state is lost with the process. In the next process, a stuck Pod gets its full time again, and an attempt that
+//! the executor ended because it was stuck counts as lost.
 
 use crate::observation::JobObservation;
 use crate::wait_reason::PodWaitReason;
@@ -13,8 +13,9 @@ use trainyard_runtime::executors::{AttemptExit, AttemptState, Handle};
 
 /// How long a Pod may be stuck before the attempt is ended.
 pub(crate) const STUCK: Duration = Duration::from_secs(120);
-/// How long a deleted Pod may remain: its grace period, and two minutes for a node that does not respond. Such a Pod
-/// remains until its node comes back; its later writes are refused, since its attempt is no longer the current one.
+/// How long a deleted Pod may remain: its grace period, and two minutes for a node that does not respond. After this
+/// time the attempt counts as ended although the Pod remains until its node comes back. Results of such a Pod are
+/// ignored, since its attempt is no longer current.
 pub(crate) const DELETE_TIMEOUT: Duration = Duration::from_secs(crate::manifest::GRACE_SECONDS as u64 + 120);
 
 /// State of the attempts that are polled.
@@ -29,7 +30,7 @@ struct TrackedAttempt {
     deleting_since: Option<Duration>,
     /// Last specific reason from the node, before it only reported a back-off.
     last_reason: Option<PodWaitReason>,
-    /// Outcome to report once all Pods are gone.
+    /// Outcome to report once all Pods are over or removed.
     verdict: Option<AttemptExit>,
 }
 
@@ -49,7 +50,8 @@ impl PollResult {
 }
 
 impl AttemptTracker {
-    /// Judges a new observation; `now` is monotonic.
+    /// Updates the state of an attempt with a new observation, and returns the state to report. Forgets an attempt that
+    /// has ended. `now` is monotonic.
     pub fn judge(&mut self, handle: &Handle, observation: JobObservation, now: Duration) -> PollResult {
         let tracked = self.0.entry(handle.clone()).or_default();
         let result = tracked.judge(observation, now);

@@ -1,4 +1,4 @@
-//! Why a Pod has not started, and whether it could start without intervention.
+//! Determines why a Pod has not started, and whether it could start without intervention.
 //!
 //! Kubernetes never gives up on a Pod whose image cannot be pulled or whose secret is missing, so a run would wait for
 //! it forever. Such a Pod is *stuck*: the executor ends it unless it starts within two minutes.

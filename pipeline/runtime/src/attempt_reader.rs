@@ -49,8 +49,8 @@ impl AttemptReader {
         Self { no_retry_store: store.with_outage(Duration::ZERO), store, spec: spec.clone() }
     }
 
-    /// Reads the folder once; `beat` is the last known heartbeat. An attempt with new heartbeats has not ended, so its
-    /// end is read only without one.
+    /// Reads the folder once; `beat` is the counter of the last known heartbeat. An attempt with a new heartbeat has
+    /// not ended, so its final objects are read only if the heartbeat is unchanged.
     pub async fn read(&self, beat: Option<u64>) -> Result<AttemptSnapshot> {
         let heartbeat = heartbeat(&self.no_retry_store, &self.spec).await?;
         if heartbeat.as_ref().is_some_and(|heartbeat| Some(heartbeat.beat) != beat) {
@@ -60,7 +60,8 @@ impl AttemptReader {
         Ok(AttemptSnapshot { heartbeat, final_objects })
     }
 
-    /// Returns the last heartbeat of an attempt that is over, if the store responds.
+    /// Returns the last heartbeat of an attempt that has ended; `None` if it is missing or unreadable, or if the store
+    /// does not respond.
     pub async fn last_heartbeat(&self) -> Option<Heartbeat> {
         heartbeat(&self.no_retry_store, &self.spec).await.ok().flatten()
     }
@@ -73,7 +74,7 @@ impl AttemptReader {
 
 async fn heartbeat(store: &Store, spec: &AttemptSpec) -> Result<Option<Heartbeat>> {
     match store.heartbeat(&spec.run, &spec.stage, spec.attempt).await {
-        // Heartbeats are only a sign of life, so an unreadable one counts as missing.
+        // A heartbeat only shows that the attempt is alive, so an unreadable one counts as missing.
         Err(error) if error.kind == ErrorKind::Data => Ok(None),
         result => result,
     }

@@ -1,7 +1,8 @@
 //! Cancels a run from another process.
 //!
-//! The request is an object in the store, which the run's writer polls. If the writer is gone, or silent long enough
-//! for a takeover, the end of the run is written in its place, which fences the writer should it still be alive.
+//! The request is an object in the store, which the run's writer polls. If the writer is dead, or silent long enough
+//! for a takeover, this process writes the end of the run to the journal instead. That batch fences the writer if it is
+//! still alive.
 
 use crate::context::RunContext;
 use crate::resume::{LocalMachine, MachineProcesses, SILENCE, is_silent, open_run, writer_name};
@@ -22,14 +23,15 @@ const POLL_REMOTE: Duration = Duration::from_secs(10);
 pub enum CancelOutcome {
     /// The writer will see the request within seconds.
     Requested,
-    /// The writer was gone or silent, and the run was ended in its place.
+    /// The writer was dead or silent, so this process ended the run.
     Ended,
     /// The run had finished before.
     AlreadyFinished,
 }
 
-/// Requests the cancellation of a run. A writer on another host is watched until it writes again, or long enough for a
-/// takeover; `note` reports this before the wait. Errors: invalid (no such run), those of the store.
+/// Requests the cancellation of a run, and ends the run itself if the writer is dead. If the writer is on another host,
+/// calls `note` and then watches the journal until the writer writes again, or was silent long enough for a takeover.
+/// Errors: invalid (no such run), those of the store.
 pub async fn cancel_run(
     store: &Store,
     run: &RunId,
@@ -40,7 +42,7 @@ pub async fn cancel_run(
     cancel_run_from(store, run, (&LocalMachine, clock, chance), note).await
 }
 
-/// Like [`cancel_run`], for a process of any machine.
+/// Like [`cancel_run`], with the caller's view of the processes of its machine.
 pub(crate) async fn cancel_run_from(
     store: &Store,
     run: &RunId,
@@ -96,7 +98,7 @@ async fn end(reader: JournalReader, name: &str, clock: &dyn Clock, why: &str) ->
     writer.append(&events).await.map(|_| ())
 }
 
-/// Polls for a request until there is one or the run is over.
+/// Polls for a cancel request until the run is over. On the first request, sends [`Input::Cancel`] and returns.
 pub(crate) async fn watch(context: RunContext, run: RunId, epoch: Epoch, inputs: UnboundedSender<Input>) {
     let every = if context.store.local_root().is_some() { POLL_LOCAL } else { POLL_REMOTE };
     let path = layout::cancel(&run, epoch);

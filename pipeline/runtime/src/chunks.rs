@@ -3,7 +3,7 @@
 //! The engine does this for attempts whose pipes it holds; other attempts do it themselves. A chunk is stored every few
 //! seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses little. A chunk whose
 //! write failed is retried under its number, while later output is buffered up to a limit. If the store stays
-//! unavailable, the end of the log is lost, but not the attempt.
+//! unavailable, the end of the log is lost; the attempt is not affected.
 
 use crate::retry::{SHORT_RETRY_DELAYS, with_retries};
 use bytes::Bytes;
@@ -129,7 +129,8 @@ impl ChunkWriter {
             closed: Notify::new(),
         }
     }
-    /// Appends a line to a stored log. The attempt must not run any more.
+    /// Appends one record to the stored log of an attempt that has ended, and waits until it is stored. Errors: those
+    /// of the store.
     pub async fn append_after_end(store: &Store, spec: &AttemptSpec, clock: Arc<dyn Clock>, text: &str) -> Result<()> {
         let writer = Self::new(store, spec, clock, |_| {});
         let next = writer.store.next_chunk(&spec.run, &spec.stage, spec.attempt, AttemptStream::Log).await?;
@@ -161,7 +162,7 @@ impl ChunkWriter {
             AttemptMessage::Progress { .. } | AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => {}
         }
     }
-    /// Stores the messages recorded so far; retries for a second or two.
+    /// Stores the messages recorded so far; retries for a second or two, then calls `on_failure`.
     pub async fn flush(&self) {
         if let Err(error) = with_retries(&self.store, &SHORT_RETRY_DELAYS, || self.put()).await {
             (self.on_failure)(&format!("the end of the log of {} was not stored: {error}", self.stage));
@@ -235,7 +236,7 @@ impl ChunkWriter {
             if is_ours {
                 return Ok(());
             }
-            // An earlier process stored a chunk under this number; this one goes after it.
+            // An earlier process stored a chunk under this number; try the next number.
         }
     }
 
@@ -272,7 +273,8 @@ impl ChunkWriter {
         stream.page.len() == PAGE as usize
     }
 
-    /// Merges the stored chunks of a page into one object. If this fails, they stay separate.
+    /// Merges the chunks collected since the last page boundary into one object. If the write fails, the chunks stay
+    /// separate.
     async fn put_page(&self, which: AttemptStream) {
         let (first, chunks) = {
             let mut buffers = self.buffers();
@@ -308,7 +310,7 @@ impl ChunkWriter {
     }
 }
 
-/// Appends a record; returns its size in bytes.
+/// Appends a record to `log`; returns its size in bytes.
 fn push(log: &mut String, now: i64, level: LogLevel, text: &str) -> usize {
     let before = log.len();
     log.push_str(&LogRecord { at: Some(now), level, text: text.to_string() }.to_line());

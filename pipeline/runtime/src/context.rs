@@ -1,4 +1,5 @@
-//! Dependencies of a run, injected: store, pools, executors, stage kinds, time, randomness, and an observer.
+//! Defines the dependencies of a run, which its caller injects: store, pools, executors, stage kinds, time, randomness,
+//! and an observer.
 
 use crate::executors::Executors;
 use crate::process::MachineProcesses;
@@ -24,11 +25,12 @@ pub struct RunContext {
     pub catalogue: Arc<dyn StageKinds>,
     /// Runs kinds whose placement is in-process.
     pub in_process: Arc<dyn InProcessRunner>,
-    /// Reads the table of a late `for_each` when the manifest's preview is not the whole table.
+    /// Reads the table of a late `for_each` if the manifest's preview does not contain all rows.
     pub rows: Arc<dyn OutputRowReader>,
     /// Secret name → source of its value (`env:HF_TOKEN`).
     pub secrets: BTreeMap<String, String>,
-    /// How long an attempt outlives the last sign of life of a writer of its run, if its executor supports this.
+    /// How long an attempt continues after the journal of its run last grew, if its executor lets attempts outlive the
+    /// engine.
     pub orphan_timeout: Duration,
     /// Names this process, and checks whether the process of another writer is alive.
     pub processes: Arc<dyn MachineProcesses>,
@@ -57,11 +59,11 @@ pub trait OutputRowReader: Send + Sync {
 pub trait Observer: Send + Sync {
     /// Called when a writer opened the run, before all other calls except notes.
     fn opened(&self, _run: &OpenedRun<'_>) {}
-    /// Called when an event was journaled (and is acknowledged).
+    /// Called after the store has acknowledged the journal batch with this event.
     fn event(&self, record: &EventRecord);
     /// Called with a message of an attempt.
     fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage);
-    /// Called with one line for users about the run as a whole that is not an event: a takeover, a log that cannot be
+    /// Called with one line for users about the run that is not an event, such as a takeover, or a log that cannot be
     /// stored now.
     fn note(&self, text: &str);
 }
@@ -73,7 +75,7 @@ pub struct OpenedRun<'a> {
     pub workflow: &'a str,
     /// Parameters after defaults.
     pub params: &'a BTreeMap<String, Value>,
-    /// Whether another writer had it before.
+    /// Whether another writer opened the run before.
     pub resumed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Requests of the engine to an attempt, for the executors, the supervisors of attempts and the wait for slots.
+//! Defines the engine's control of an attempt, which executors, supervisors of attempts and the wait for slots obey.
 
 /// Control of a running attempt, requested by the engine. It never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

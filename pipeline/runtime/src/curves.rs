@@ -1,4 +1,4 @@
-//! Learning curves, from the points that attempts stored while they ran.
+//! Reads learning curves from the points that attempts stored while they ran.
 
 use std::collections::BTreeMap;
 use trainyard_core::attempt::AttemptMessage;

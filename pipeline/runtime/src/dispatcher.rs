@@ -1,9 +1,11 @@
-//! Dispatch loop: feeds inputs to the engine, journals its records, and executes its commands.
+//! Feeds inputs to the engine, journals its records, and executes its commands, in one loop per run.
 //!
-//! The engine is synchronous, so concurrent inputs are serialized here. Lookups, rows and stops are executed at once,
-//! since they change nothing; launches, publications and the end wait until the journal batch with their events is
-//! durable. While the store is unavailable, attempts continue and everything else waits. When another writer owns the
-//! run, or the store was unavailable for too long, no further commands are executed and all attempts are stopped.
+//! The engine is synchronous, so concurrent inputs are serialized here. Commands that only read the store, and stops,
+//! are executed at once; launches, recoveries, publications and the end wait until the journal batch with their events
+//! is durable. While the store is unavailable, attempts continue and everything else waits. When another writer owns
+//! the run, or the store was unavailable for too long, the loop executes no further commands. It then stops all
+//! attempts, except those that outlive the engine: it leaves them to the next engine unless the user interrupted the
+//! run.
 
 mod abandon;
 mod query;
@@ -32,13 +34,14 @@ use trainyard_engine::fold::RunView;
 use trainyard_engine::{Command, EngineStep, Input, NodeId, RunEngine};
 use trainyard_store::{JournalWriter, WriterFenced};
 
-/// Maximum number of inputs processed before the next batch goes to the journal.
+/// Maximum number of inputs processed before their records are sent to the journal.
 const TAKE: usize = 1_024;
 /// Number of stages in progress in this process from which more records are expected soon.
 const MANY: usize = 128;
 /// How often the slots of other runs are checked while a stage waits for a pool.
 const USAGE_INTERVAL: Duration = Duration::from_millis(500);
-/// How long attempts get to end before they are killed, when the run has another owner.
+/// How long attempts get to end before they are killed when this engine abandons the run, and how long an interrupted
+/// run waits for its journal.
 const LAST_GRACE: Duration = Duration::from_secs(15);
 
 /// Run in execution.
@@ -74,12 +77,12 @@ struct ActiveAttempt {
     control: watch::Sender<Control>,
     /// Whether the attempt outlives this engine, for the next owner of the run.
     outlives: bool,
-    /// Handle of the task that follows the attempt; aborting it does not end the attempt.
+    /// Handle of the task that follows the attempt. Aborting the task does not end an attempt that outlives the engine.
     task: AbortHandle,
 }
 
 enum DispatchEnd {
-    /// With the number of the batch after the journal's end.
+    /// Outcome of the run, and the number of the batch after the journal's end.
     Finished(RunOutcome, u64),
     Fenced(WriterFenced),
     Failed(Error),
@@ -136,7 +139,8 @@ impl Dispatcher {
         self.input_sender.clone()
     }
 
-    /// Runs to the end. `first` are records to journal before those of the engine.
+    /// Runs until the run ends, another writer fences this one, or the journal fails. `first` are records to journal
+    /// before those of the engine.
     pub async fn run(mut self, first: Vec<EventRecord>) -> Result<DispatchResult> {
         let mut entry = JournalEntry { records: first, ..JournalEntry::default() };
         self.step(Input::Begin, &mut entry);
@@ -247,7 +251,7 @@ impl Dispatcher {
                 self.set_journal_deadline();
             }
             self.unacknowledged += 1;
-            // If the journal's writer is gone, its last response has the reason and ends the loop.
+            // If the journal's writer has ended, its last report contains the reason and ends the loop.
             let more_follows = self.engine.in_process_count() >= MANY;
             let _ = self.journal.send(JournalEntry { merged: 1, more_follows, ..entry });
         }

@@ -1,4 +1,5 @@
-//! Forecasts a plan against a real store, with changes since the last run and the duration of each stage then.
+//! Forecasts the stages of a plan from the content of a store. Adds the changes since the last run of the workflow, and
+//! how long each stage took in that run.
 
 use crate::context::RunContext;
 use crate::lookup;

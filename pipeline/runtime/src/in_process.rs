@@ -1,8 +1,8 @@
-//! Runs the attempts of trivial kinds on threads of this process, which may block.
+//! Runs the attempts of trivial kinds on threads of this process that may block.
 //!
-//! The attempts share one queue, because waking a thread for each would cost more than most of them take. The thread
-//! that takes the first attempt wakes a second thread if there are more, which wakes a third: slow attempts soon get a
-//! thread each, while quick ones are done before the second thread arrives.
+//! The attempts share one queue, because waking a thread for each attempt would take longer than most attempts. The
+//! thread that takes the first attempt wakes a second thread if there are more, which wakes a third: slow attempts soon
+//! get a thread each, while quick ones are done before the second thread arrives.
 
 use crate::context::InProcessRunner;
 use crate::launch::outcome_of;

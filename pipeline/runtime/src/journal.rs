@@ -1,10 +1,11 @@
-//! The journal's writer: collects the engine's events, writes them as one batch, and only then releases the commands.
+//! Writes the journal: collects the engine's events, writes them as one batch, and only then releases the commands that
+//! wait for them.
 //!
 //! While one batch is being written, the next one is collected, so a slow store makes batches larger rather than the
 //! run slower. On a fast store, a run of 100,000 small stages would write 30,000 batches, one file each; therefore a
 //! batch waits some milliseconds for more while many stages are in progress. An idle writer appends a heartbeat every
-//! 10 s. A failed write is retried under the same number as long as the store may be unavailable; attempts continue
-//! meanwhile, and their consequences wait for the batch.
+//! 10 s. A failed write is retried under the same number as long as the store may be unavailable. Attempts continue
+//! meanwhile, but commands that follow from their events wait for the batch.
 
 use crate::context::RunContext;
 use crate::retry::{RETRY_DELAYS, RequestTimer};
@@ -45,7 +46,7 @@ impl JournalEntry {
 
 /// Report of the writer.
 pub(crate) enum JournalAck {
-    /// The records are durable, and the commands may be executed. The number is that of the next batch.
+    /// The records are durable, and the commands may be executed. The number is the number of the next batch.
     Durable(JournalEntry, u64),
     /// Another writer took over the run.
     Fenced(WriterFenced),
@@ -53,7 +54,8 @@ pub(crate) enum JournalAck {
     Failed(Error),
 }
 
-/// Writes until the sender is dropped, fencing, or a failure.
+/// Writes entries until their sender is dropped, another writer fences this one, or a write fails. Reports every entry
+/// to `acks`.
 pub(crate) async fn write(
     mut writer: JournalWriter,
     context: RunContext,
@@ -123,7 +125,7 @@ async fn put(writer: &mut JournalWriter, store: &Store, records: &[EventRecord])
     result
 }
 
-/// A journal that cannot be written means that the store is unreachable for this run, whatever the reason.
+/// Converts an error of a journal write to kind `lost`: without a journal, the run cannot use the store for any reason.
 fn unreachable(error: Error) -> Error {
     Error { kind: ErrorKind::Lost, ..error.at("writing the run's journal") }
 }

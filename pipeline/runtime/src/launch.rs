@@ -1,4 +1,4 @@
-//! Carries one attempt from its command to its end.
+//! Runs one attempt from the engine's command to its end.
 
 use crate::attempts::{AttemptSupervisor, PoolClient, PoolClients, wait_for_control};
 use crate::context::RunContext;
@@ -17,7 +17,7 @@ use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_engine::{AttemptCompletion, Grant, Input, NodeId};
 use trainyard_store::layout;
 
-/// Runs the attempt in the pool of its grant.
+/// Stores the attempt's spec and sources, then runs the attempt in the pool of its grant.
 pub(crate) async fn launch(
     context: &RunContext,
     clients: &PoolClients,
@@ -43,8 +43,8 @@ pub(crate) async fn launch(
     finished
 }
 
-/// Finds an attempt that an earlier engine left, and follows it to its end; returns `None` if it is gone without a
-/// trace.
+/// Finds an attempt that an earlier engine left, and follows it to its end. Returns `None` if the attempt must be
+/// started again: it left no result or failure, stopped because it seemed unwanted, or its pool was removed.
 pub(crate) async fn recover(
     context: &RunContext,
     clients: &PoolClients,
@@ -88,7 +88,7 @@ async fn prepare(
     Ok((client, spec))
 }
 
-/// Returns the spec that an earlier engine stored, which lists the uploaded sources.
+/// Returns the spec that an earlier engine stored, which lists the uploaded sources, or `spec` if it cannot be read.
 async fn stored_spec(context: &RunContext, spec: Arc<AttemptSpec>) -> Arc<AttemptSpec> {
     match context.store.spec(&spec.run, &spec.stage, spec.attempt).await {
         Ok(Some(stored)) => Arc::new(stored),

@@ -1,8 +1,9 @@
-//! Lease of an attempt without a parent process: it continues as long as its run has a live writer.
+//! Watches whether an attempt without a parent process may continue, which it may as long as its run has a live writer.
 //!
-//! A live writer appends a batch to the journal at least every 10 s, so a growing journal is the sign of life; a writer
-//! that took over the run continues with the same numbers. As for takeovers, silence is measured by this process with
-//! its own clock, and a read that fails or takes long proves nothing: an unavailable store silences every writer.
+//! A live writer appends a batch to the journal at least every 10 s, so the journal of a live writer grows. A writer
+//! that takes over the run continues the numbering of the batches. This process measures silence with its own monotonic
+//! clock, as for takeovers. A read that fails or takes long restarts the measurement, because an unavailable store
+//! silences every writer.
 
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptSpec, ORPHAN_TIMEOUT};
@@ -75,7 +76,7 @@ impl WriterLease {
     }
 }
 
-/// Watches until the attempt must stop, and returns why. `store` should not retry.
+/// Watches the run's journal until the attempt must stop, and returns why. `store` should not retry its requests.
 pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> LeaseEnd {
     let timeout = spec.orphan_timeout_millis.map_or(ORPHAN_TIMEOUT, Duration::from_millis);
     let mut lease = WriterLease::new(timeout, clock.monotonic());

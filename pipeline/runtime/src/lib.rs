@@ -1,8 +1,10 @@
-//! Tokio shell around the engine: executes the engine's commands and feeds it their results.
+//! Runs the engine on tokio: executes the engine's commands and feeds their results back to it.
 //!
-//! Contains the dispatch loop, the journal's writer, takeover and resume, cancellation, executors, this machine's
-//! slots, logs and publication. All effects go through [`RunContext`], so a whole run can be tested with an in-memory
-//! store and a fake executor. No command is executed before the journal batch with its event is acknowledged.
+//! The crate contains the dispatch loop, the journal's writer, takeover and resume, cancellation, executors, this
+//! machine's slots, logs and publication. Every effect uses a dependency in [`RunContext`], so tests can execute
+//! complete runs with an in-memory store and a fake executor. Launches, recoveries, publications and the end of a run
+//! are executed only after the store has acknowledged the journal batch with their events; reads of the store and stops
+//! are executed at once.
 
 mod attempt_reader;
 mod attempts;

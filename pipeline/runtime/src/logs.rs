@@ -1,4 +1,4 @@
-//! Writes messages of an attempt on the engine's pipes to its stored log, and forwards them.
+//! Stores the messages of an attempt on the engine's pipes in the attempt's log, and forwards them.
 
 use crate::chunks::ChunkWriter;
 use crate::executors::AttemptReporter;
@@ -23,7 +23,7 @@ impl LogSink {
             ChunkWriter::open(&context.store, &notifier.spec, context.clock.clone(), on_failure);
         (Arc::new(Self { notifier: notifier.clone(), chunks }), writer_task)
     }
-    /// Appends text to the log that an attempt has stored itself. The attempt must not run any more.
+    /// Appends text to the log that an attempt has stored itself. The attempt must have ended.
     pub async fn append_after_end(notifier: &Arc<AttemptNotifier>, text: &str) -> Result<()> {
         let context = &notifier.context;
         ChunkWriter::append_after_end(&context.store, &notifier.spec, context.clock.clone(), text).await

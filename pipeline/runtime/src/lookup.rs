@@ -1,5 +1,5 @@
-//! Lookups of stage digests, and of an attempt's result. Both are retried if the store fails, since much work may
-//! depend on the response.
+//! Looks up stage digests, missing inputs, and the result of an attempt. Every lookup is retried if the store fails,
+//! since much work may depend on the response.
 
 use crate::retry::{RETRY_DELAYS, with_retries};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use trainyard_engine::LookupResult;
 use trainyard_store::Store;
 use trainyard_store::manifests::NewestManifest;
 
-/// Looks up the highest generation, sound or damaged. Objects are checked for existence and size, but not read: a
-/// reader that finds a damaged object removes it, so it is missing at the next lookup.
+/// Looks up the highest generation of a stage digest, sound or damaged. Objects are checked for existence and size, but
+/// not read: a reader that finds a damaged object removes it, so it is missing at the next lookup.
 pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<LookupResult> {
     with_retries(store, &RETRY_DELAYS, || look_up_once(store, digest)).await
 }

@@ -11,7 +11,7 @@ use trainyard_engine::{Input, NodeId};
 pub(crate) struct AttemptNotifier {
     pub context: RunContext,
     pub spec: Arc<AttemptSpec>,
-    /// Sender of handles, waits and checkpoints to the engine.
+    /// Sender of handles, waits and checkpoints to the engine, and the attempt's node; `None` if no engine listens.
     engine: Option<(UnboundedSender<Input>, NodeId)>,
 }
 
@@ -33,7 +33,7 @@ impl AttemptNotifier {
         }
         self.context.observer.message(&self.spec.stage, self.spec.attempt, message);
     }
-    /// Forwards one line for users about the run as a whole.
+    /// Forwards one line for users about the run.
     pub fn note(&self, text: &str) {
         self.context.observer.note(text);
     }

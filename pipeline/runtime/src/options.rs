@@ -1,4 +1,4 @@
-//! Options of a run, and its result.
+//! Defines the options of a run, the request to interrupt it, and its result.
 
 use crate::signals::Signals;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::RunView;
 
+/// Options of one call of [`crate::run()`].
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Part of the plan to run.
@@ -42,11 +43,11 @@ impl Interrupt {
         let _ = self.0.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| Some(n.saturating_add(1)));
         self.0.1.notify_waiters();
     }
-    /// Returns how often it has been raised.
+    /// Returns how often the request has been raised.
     pub fn level(&self) -> u8 {
         self.0.0.load(Ordering::SeqCst)
     }
-    /// Waits until it has been raised more often than `seen`.
+    /// Waits until the request has been raised more often than `seen`.
     pub async fn beyond(&self, seen: u8) {
         loop {
             let notified = self.0.1.notified();
@@ -89,13 +90,15 @@ impl Interrupt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnding {
     Finished(RunOutcome),
-    /// Another writer owns the run now; this one stopped its attempts and published nothing more.
+    /// Another writer owns the run now. This writer published nothing more, and stopped its attempts except those that
+    /// outlive the engine.
     Fenced {
         /// Name of the new writer.
         by: String,
     },
 }
 
+/// Result of [`crate::run()`].
 #[derive(Debug, Clone)]
 pub struct RunSummary {
     pub run: RunId,

@@ -1,7 +1,7 @@
-//! Unique names of processes, and whether the process of a name is still alive.
+//! Names processes uniquely, and checks whether the process with a name is still alive.
 //!
-//! Ownership of a run depends on them, so they are injected ([`MachineProcesses`]): in a simulation, processes are
-//! tasks.
+//! Ownership of a run depends on names and liveness, so both are injected ([`MachineProcesses`]): in a simulation,
+//! processes are tasks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +11,8 @@ use trainyard_core::Digest;
 pub trait MachineProcesses: Send + Sync {
     /// Returns the unique name of this process.
     fn own(&self) -> String;
-    /// Returns whether the process of this name is alive; the name may have a suffix after a `:`. Returns `None` if the
-    /// process is not visible from this machine.
+    /// Returns whether the process with this name is alive; the name may have a suffix after a `:`. Returns `None` if
+    /// the process is not visible from this machine, or the name cannot be parsed.
     fn is_alive(&self, name: &str) -> Option<bool>;
 }
 

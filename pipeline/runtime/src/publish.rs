@@ -1,4 +1,4 @@
-//! Publication: the write of the manifest.
+//! Publishes an attempt's result by writing its manifest.
 //!
 //! The engine has checked that the attempt is current and its metrics are finite, the store checks that every object
 //! exists, and the create-only write decides which publication wins. A failed write can therefore be repeated with the

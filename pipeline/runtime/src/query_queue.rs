@@ -1,6 +1,6 @@
-//! Queue of queries and publications to the store, processed by a fixed number of tasks.
+//! Queues queries and publications to the store for a fixed number of tasks.
 //!
-//! A run of 100,000 stages makes so many queries that a task for each would cost more than most responses.
+//! A run of 100,000 stages makes so many queries that spawning a task for each would take longer than most queries.
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

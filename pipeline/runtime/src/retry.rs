@@ -1,8 +1,9 @@
-//! Retries of store operations: how often, and after which delays.
+//! Retries store operations, with the delays between the tries.
 //!
-//! A run's store retries its requests itself while it is unavailable ([`trainyard_store::StoreOptions::outage`]), for
-//! the journal as long as for everything else, so an outage that the journal survives costs no finished attempt. This
-//! module covers the errors that the store does not wait for, such as a full disk. Only retryable errors are retried.
+//! A run's [`Store`] itself retries its requests while the store is unavailable
+//! ([`trainyard_store::StoreOptions::outage`]). The limit is the same for the journal and for all other requests, so an
+//! outage that the journal survives loses no finished attempt. This module covers the errors that the store does not
+//! wait for, such as a full disk. Only retryable errors are retried.
 
 use std::time::Duration;
 use trainyard_core::{ErrorKind, Result};
@@ -14,7 +15,7 @@ pub(crate) const RETRY_DELAYS: [Duration; 6] =
 /// Delays for operations that do not justify 17 seconds.
 pub(crate) const SHORT_RETRY_DELAYS: [Duration; 3] = [millis(100), millis(300), millis(1_000)];
 
-/// Returns the delay after this many consecutive failures, for failures that may last: from 1 s, doubling up to 30 s.
+/// Returns the delay after a number of consecutive failures that may last for a while: from 1 s, doubling up to 30 s.
 pub(crate) fn backoff(failures: u32) -> Duration {
     millis(1_000 << failures.clamp(1, 6).saturating_sub(1)).min(millis(30_000))
 }
@@ -33,7 +34,7 @@ impl<'a> RequestTimer<'a> {
     pub fn now(store: &'a Store) -> Self {
         Self { store, at: store.options().clock.monotonic() }
     }
-    /// Returns whether the store has retried the request for the whole outage that it tolerates.
+    /// Returns whether the store has retried the request for as long as it tolerates an outage.
     pub fn outage_exceeded(&self) -> bool {
         let options = self.store.options();
         !options.outage.is_zero() && options.clock.monotonic().saturating_sub(self.at) >= options.outage

@@ -1,4 +1,4 @@
-//! Entry point: opens or resumes a run, sets up the engine, and runs to the end.
+//! Runs a plan: opens or resumes a run, sets up the engine, and dispatches to the end.
 
 use crate::context::{OpenedRun, RunContext};
 use crate::dispatcher::{DispatchResult, Dispatcher};
@@ -31,7 +31,7 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     let WritableRun { run, writer, mut view, resumed } = tokio::select! {
         biased;
         opened = open(&options, &plan, &context) => opened?,
-        // Opening waits for an unavailable store, and for a sign of life of a writer on another host.
+        // Opening waits for an unavailable store, and for a writer on another host to write or stay silent.
         () = options.interrupt.beyond(0) => return Err(Error::cancelled("interrupted before the run was opened")),
     };
     engine.set_run(run.clone(), ResumeState::from_view(&view));

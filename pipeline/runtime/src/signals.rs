@@ -1,9 +1,9 @@
-//! Signals by which a user, a system or a closing terminal requests this process to stop.
+//! Receives the signals by which a user, the system or a closing terminal requests this process to stop.
 
 use futures::future::{pending, select_all};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Stream of SIGINT (Ctrl-C), SIGTERM and SIGHUP.
+/// Stream of SIGINT (Ctrl-C), SIGTERM and, unless it was ignored at the start, SIGHUP.
 pub(crate) struct Signals(Vec<Signal>);
 
 impl Signals {

@@ -1,6 +1,6 @@
-//! Slots of this machine, shared by all runs of one or several users, through a folder of locked files.
+//! Shares the slots of this machine among all runs of one or several users, through a folder of locked files.
 //!
-//! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as that lock
+//! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as the lock
 //! is held. The kernel releases the lock when the holder ends, for any reason, and unlike a process id it has the same
 //! meaning in every container and after every boot. An attempt inherits the handle of its holding, and so do all
 //! processes that it starts: if the run is killed, its slots are free once all processes of the attempt have ended. A
@@ -59,13 +59,13 @@ pub struct SlotGuard {
     number: u64,
     /// Holds the lock while it is open, here or in a process that inherited it.
     file: File,
-    /// Whether the slots stay with the process that inherited them when this is dropped.
+    /// Whether the slots stay with the process that inherited them when this guard is dropped.
     inherited: AtomicBool,
-    /// Group whose slots were taken with these.
+    /// Key of the group whose slots were taken together with these.
     group: Option<usize>,
 }
 
-/// Place in the waiting line; dropping it leaves the line.
+/// Position in the waiting line; dropping it removes the request from the line.
 struct WaitGuard {
     path: PathBuf,
     number: u64,
@@ -79,8 +79,8 @@ impl SlotGuard {
     pub(crate) fn handle(&self) -> &File {
         &self.file
     }
-    /// Sets whether the slots stay with the process that they were lent to when this is dropped. Reset once that
-    /// process has ended.
+    /// Sets whether the slots stay with the process that inherited them when this guard is dropped. Must be reset once
+    /// that process has ended, or the file stays until the next reader removes it.
     pub(crate) fn set_inherited(&self, leave: bool) {
         self.inherited.store(leave, Ordering::SeqCst);
     }
@@ -105,8 +105,9 @@ impl Slots {
         }))
     }
 
-    /// Waits until the first share of the grant is free and takes it, together with those of its whole group; if it
-    /// must wait, calls `waits` once with the current holders. A grant without shares takes no slots.
+    /// Waits until the first share of the grant is free, and takes it together with the shares of its group. Before the
+    /// first wait, calls `waits` once with a description of the current holders. Returns `None` for a grant without
+    /// shares.
     ///
     /// Errors: invalid (more than the machine has), cancelled (`control` rose), those of the folder.
     pub async fn acquire(
@@ -141,8 +142,8 @@ impl Slots {
         }
     }
 
-    /// Takes the share if it is free and no waiting request has precedence. Errors: invalid (more than the machine
-    /// has), those of the folder.
+    /// Takes the share if it is free and no waiting request has precedence; otherwise returns `None` without waiting.
+    /// Errors: invalid (more than the machine has), those of the folder.
     pub fn try_take(&self, share: &MachineShare, holder: &SlotHolder) -> Result<Option<SlotGuard>> {
         let _turn = self.lock_for(std::slice::from_ref(share))?;
         let (holdings, waiting) = self.live_records()?;
@@ -155,7 +156,8 @@ impl Slots {
         Ok(self.hold_all(&holdings, vec![request], None)?.pop())
     }
 
-    /// Takes the slots of one attempt and reserves those of its group, or takes a place in line.
+    /// Takes the slots of one attempt and reserves those of its group, or enters the waiting line. `previous` is the
+    /// position of an earlier try.
     fn take_or_wait(
         &self,
         group: &SlotGroup,
@@ -283,7 +285,8 @@ impl Slots {
     fn path(&self, number: u64) -> PathBuf {
         self.0.folder.join(format!("{}.{number}", self.0.host))
     }
-    /// Parses the number in the name of a file of this host, and whether it is that of a waiting request.
+    /// Parses the name of a file of this host; returns its number, and whether the file is a waiting request. Returns
+    /// `None` for any other file.
     fn number(&self, name: &str) -> Option<(u64, bool)> {
         let rest = name.strip_prefix(self.0.host.as_str())?.strip_prefix('.')?;
         match rest.strip_prefix(WAIT) {
@@ -298,12 +301,12 @@ impl Slots {
 
 impl Drop for SlotGuard {
     fn drop(&mut self) {
-        // Removed first, because the number may be taken again as soon as its file is gone.
+        // The number is removed first, because it may be taken again as soon as its file is removed.
         self.slots.own().remove(&self.number);
         if self.inherited.load(Ordering::SeqCst) {
             return;
         }
-        // If the file cannot be removed it loses its lock all the same, and the next reader removes it.
+        // A file that cannot be removed still loses its lock, so the next reader removes it.
         let _ = std::fs::remove_file(self.slots.path(self.number));
         // Slots reserved for the rest of its group are not needed any more; a group starts together or not at all.
         let rest = self
@@ -315,7 +318,7 @@ impl Drop for SlotGuard {
 
 impl Drop for WaitGuard {
     fn drop(&mut self) {
-        // As for holdings: without its lock the file is a leftover.
+        // A file that cannot be removed still loses its lock, so the next reader removes it.
         let _ = std::fs::remove_file(&self.path);
     }
 }

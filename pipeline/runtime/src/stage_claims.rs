@@ -1,11 +1,11 @@
-//! Claims on stages: when several runs reach one stage at the same time, one computes it and the others wait for its
-//! result.
+//! Claims stages, so that of several runs that reach one stage at the same time, one computes it and the others wait
+//! for its result.
 //!
 //! Before a run submits an attempt, it creates a claim object for the generation that it is about to compute; claims
-//! are numbered and create-only, and the last one counts. A claim is valid as long as its run shows signs of life (a
-//! growing journal, or the attempt's heartbeat), until its attempt ends without a result. It lapses if the attempt
+//! are numbered and create-only, and the last one counts. A claim is valid as long as its run is alive (its journal
+//! grows, or the attempt sends heartbeats), until its attempt ends without a result. The run releases it if the attempt
 //! waits long for a machine: a full pool of one run must not block another run. Claims are only an optimization: a run
-//! that cannot create or check one computes the stage.
+//! that cannot create or check a claim computes the stage.
 
 use crate::context::RunContext;
 use crate::lookup::look_up;
@@ -66,7 +66,7 @@ struct HeldClaim {
     timer: Option<AbortHandle>,
 }
 
-/// Last observed signs of life of a claim's holder.
+/// Last observed end of the journal and heartbeat of a claim's holder, and the time since which both are unchanged.
 #[derive(Clone, Copy)]
 struct HolderActivity {
     end: u64,
@@ -119,7 +119,7 @@ impl StageClaims {
         })
     }
 
-    /// Claims a generation, unless another run holds it.
+    /// Claims a generation for an attempt of `node`. Returns false if another run holds it.
     async fn take(&self, node: NodeId, spec: &AttemptSpec, generation: u32) -> Result<bool> {
         let claim = StageClaim {
             run: self.run.clone(),
@@ -139,7 +139,8 @@ impl StageClaims {
         Ok(true)
     }
 
-    /// Looks up a digest in the store; on a miss, returns which run computes this generation.
+    /// Looks up a digest in the store. Without a hit, returns [`LookupResult::InOtherRun`] if another run computes this
+    /// generation.
     pub async fn look_up(&self, store: &Store, digest: &Digest, generation: u32) -> Result<LookupResult> {
         let result = look_up(store, digest).await?;
         if matches!(result, LookupResult::Hit(_)) {
@@ -161,7 +162,8 @@ impl StageClaims {
         Ok(claim.filter(|_| holds).map(|claim| claim.describe()))
     }
 
-    /// Records the end of the attempt of `node`; `result` is whether it left a result, which will be published.
+    /// Records the end of the attempt of `node`, and releases its claim in the background unless it left a `result`,
+    /// which will be published.
     pub fn ended(&self, node: NodeId, result: bool) {
         let held = self.held().remove(&node);
         let Some(held) = held else { return };
@@ -170,12 +172,13 @@ impl StageClaims {
         }
         if !result {
             let store = self.store.clone();
-            // In the background, since this run does not depend on it.
+            // This run does not depend on the release, so it does not wait for it.
             tokio::spawn(async move { release(&store, &held.location).await });
         }
     }
 
-    /// Records whether the attempt of `node` waits for its machine.
+    /// Records whether the attempt of `node` waits for its machine. A claim whose attempt waits for [`WAIT`] is
+    /// released, and claimed again under the next number when the wait ends.
     pub fn waits(self: &Arc<Self>, node: NodeId, waits: bool) {
         let mut held = self.held();
         let Some(HeldClaim { location, claim, timer }) = held.get_mut(&node) else { return };
@@ -207,7 +210,8 @@ impl StageClaims {
         Ok(self.store.create(&location.path(), bytes.into()).await? == CreateOutcome::Ours)
     }
 
-    /// Returns the last claim from this location on; the claim is `None` if it cannot be parsed.
+    /// Returns the last claim at or after `location`, and its location; the claim is `None` if it is missing or cannot
+    /// be parsed.
     async fn last(&self, mut location: ClaimLocation) -> Result<(ClaimLocation, Option<StageClaim>)> {
         let mut claim = None;
         while let Some(bytes) = self.store.get(&location.path()).await? {
@@ -227,7 +231,8 @@ impl StageClaims {
         self.is_alive(location, claim).await
     }
 
-    /// Returns whether the run of a claim shows signs of life. As for takeovers, silence is measured by this process.
+    /// Returns whether the run of a claim is alive: it is not over, and its journal or the attempt's heartbeat changed
+    /// within [`SILENCE`]. This process measures silence by its own clock, as for takeovers.
     async fn is_alive(&self, location: &ClaimLocation, claim: &StageClaim) -> Result<bool> {
         let requested_at = self.clock.monotonic();
         let previous = self.activity().get(location).copied();
@@ -244,7 +249,9 @@ impl StageClaims {
         Ok(!over && now.saturating_sub(since) < SILENCE)
     }
 
-    /// Returns whether a run is over, or whether its last writer is a dead process of this host and so is its attempt.
+    /// Returns whether the claim's run is over: it has finished, or its last writer is a dead process of this host.
+    /// With `outlives` (the attempt itself stores heartbeats), a dead writer does not count, because the attempt may
+    /// continue.
     async fn is_over(&self, claim: &StageClaim, end: u64, outlives: bool) -> Result<bool> {
         let Some(last) = end.checked_sub(1) else { return Ok(false) };
         let Some(batch) = self.store.journal_batch(&claim.run, last).await? else { return Ok(false) };
@@ -262,7 +269,7 @@ impl StageClaims {
     }
 }
 
-/// Releases a claim. If this fails, other runs wait until the run is over.
+/// Releases a claim by creating a second object. If the write fails, other runs wait until the run is over or silent.
 async fn release(store: &Store, location: &ClaimLocation) {
     if let Err(error) = store.create(&location.release_path(), bytes::Bytes::from_static(b"{}\n")).await {
         tracing::info!(%error, "cannot release the claim on a stage");

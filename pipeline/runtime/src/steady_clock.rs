@@ -1,4 +1,4 @@
-//! Unix time that does not jump: starts with the wall clock and continues with the monotonic clock.
+//! Provides a Unix time that does not jump: it starts with the wall clock and continues with the monotonic clock.
 //!
 //! The engine uses it for the delay before a retry. Journal records have wall-clock times.
 

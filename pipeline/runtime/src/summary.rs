@@ -1,8 +1,8 @@
-//! Summaries of runs, for lists.
+//! Reads and stores summaries of runs, for lists.
 //!
 //! To list runs without reading long journals, the totals of a finished run with a long journal are stored next to it,
-//! under the number of the next batch. Once that batch exists (the run was resumed), they are invalid. Totals are a
-//! copy: without them, the journal is read.
+//! under the number of the next batch. Once that batch exists (the run was resumed), they are invalid. Totals are only
+//! a copy: if they are missing, [`read_summary`] reads the journal.
 
 use crate::resume::{fold_rest, no_such_run};
 use crate::totals;
@@ -10,7 +10,7 @@ use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, Totals};
 use trainyard_store::{JournalReader, Store};
 
-/// Number of batches that one read of a journal returns; a journal up to this length needs no summary.
+/// Number of batches that one read of a journal returns; a shorter journal needs no summary.
 const SHORT: u64 = 16;
 
 /// Known state of a run.

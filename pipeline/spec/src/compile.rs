@@ -1,4 +1,4 @@
-//! Compiles a path to a plan: read, expand, check, order.
+//! Compiles the workflow file at a path to a plan in four steps: read, expand, check, order.
 //!
 //! ```text
 //! text ─yaml→ tree ─workflow→ raw file ─expand→ drafts ─check→ nodes ─order→ Plan
@@ -36,11 +36,11 @@ pub struct CompileRequest<'a> {
     pub site: &'a Site,
 }
 
-/// A plan if there is no error; all diagnostics, in file order; the texts that they point into.
+/// Result of a compilation: a plan if there is no error, and all diagnostics with the texts that they point into.
 pub struct Compilation {
     /// Present only if no diagnostic is an error.
     pub plan: Option<Plan>,
-    /// Recipe of the file itself, whatever else is wrong with it.
+    /// Recipe of the file, even if other parts of the file are invalid.
     pub recipe: Option<RecipeHeader>,
     /// Errors, warnings and notes, in file order, without repetitions.
     pub diagnostics: Vec<Diagnostic>,
@@ -109,7 +109,7 @@ fn assemble(expanded: &ExpandedWorkflow<'_>, checked: CheckedStages, path: &Path
     })
 }
 
-/// Returns the stages that `until` depends on, including itself, by key; for `--until`.
+/// Returns the indices of the nodes `until` and of all nodes that they depend on, sorted; for `--until`.
 pub fn ancestors(plan: &Plan, until: &[usize]) -> Vec<usize> {
     let mut found: BTreeSet<usize> = until.iter().copied().collect();
     let mut stack = until.to_vec();

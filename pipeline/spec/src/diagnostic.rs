@@ -1,6 +1,6 @@
-//! Diagnostics: a mistake in a file, its place, and how to fix it.
+//! Defines diagnostics: a mistake in a file, its position, and how to fix it.
 //!
-//! Every pass returns a list of them, so `check` can show all mistakes at once, in file order, as text or JSON.
+//! Every pass returns a list of diagnostics, so `check` can show all mistakes at once, in file order, as text or JSON.
 
 use serde::Serialize;
 use std::fmt;
@@ -43,34 +43,34 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Another place that belongs to a diagnostic.
+/// Another position that belongs to a diagnostic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RelatedSpan {
-    /// Place, possibly in another file.
+    /// Position, possibly in another file.
     pub span: Span,
     /// Relation to the diagnostic.
     pub message: String,
 }
 
-/// A mistake, or information, with its place.
+/// A mistake, or information, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// Stable code in kebab-case: `unknown-key`, `cycle`, …
     pub code: &'static str,
-    /// Whether it prevents a plan.
+    /// Severity, which determines whether the diagnostic prevents a plan.
     pub severity: Severity,
-    /// Place of the mistake.
+    /// Position of the mistake.
     pub span: Span,
     /// Message in lower case; names the subject.
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
-    /// Related places, in display order.
+    /// Related positions, in display order.
     pub related: Vec<RelatedSpan>,
 }
 
 impl Diagnostic {
-    /// Creates an error without related places.
+    /// Creates an error without related positions.
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { code, severity: Severity::Error, span, message: message.into(), help: None, related: Vec::new() }
     }
@@ -92,13 +92,13 @@ impl Diagnostic {
         self.help = help.or(self.help);
         self
     }
-    /// Adds a related place.
+    /// Adds a related position.
     #[must_use]
     pub fn related(mut self, span: Span, message: impl Into<String>) -> Self {
         self.related.push(RelatedSpan { span, message: message.into() });
         self
     }
-    /// Whether it prevents a plan.
+    /// Whether the diagnostic prevents a plan.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
@@ -147,7 +147,7 @@ impl Sources {
     pub fn slice(&self, span: Span) -> &str {
         self.get(span.file).and_then(|s| s.text.get(span.start as usize..span.end as usize)).unwrap_or("")
     }
-    /// Formats a place: `file:line:column`.
+    /// Formats a position: `file:line:column`.
     pub fn place(&self, span: Span) -> String {
         let name = self.get(span.file).map_or("?", |s| s.name.as_str());
         format!("{name}:{}:{}", span.line, span.column)

@@ -1,7 +1,7 @@
-//! A drawing of a plan as Mermaid text, which GitHub and editors render.
+//! Draws a plan as a Mermaid flowchart, which GitHub and editors render.
 //!
-//! Instances of one stage are one box (`rl ×3`). Solid arrows are artifacts, labeled by their port; dotted ones are
-//! order.
+//! Instances of one stage share one box (`rl ×3`). Solid edges are artifacts, labeled by their input port; dotted edges
+//! are order dependencies.
 
 use crate::plan::{Edge, Plan, RunCondition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,8 @@ pub fn mermaid(plan: &Plan) -> String {
     text
 }
 
-/// Returns the arrows between boxes, each once, in plan order.
+/// Returns the edges of the flowchart as (from, to, port), each once, in plan order. An edge without a port is an order
+/// dependency.
 fn arrows(plan: &Plan) -> Vec<(&str, &str, Option<&str>)> {
     let mut seen = BTreeSet::new();
     let mut arrows = Vec::new();

@@ -1,8 +1,8 @@
-//! From raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of
+//! Expands raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of
 //! [`Draft`]s.
 //!
-//! A stage may refer to one further down, so all instances exist before any reference is bound (`references`). Each
-//! embedding instance is its own [`WorkflowInstance`]: its stages are named `parent/child` and inherit the
+//! A stage may refer to a later one in the file, so all instances exist before any reference is bound (`references`).
+//! Each embedding instance is a separate [`WorkflowInstance`]: its stages are named `parent/child` and inherit the
 //! parent's axes.
 
 pub mod axes;
@@ -37,7 +37,7 @@ pub struct ExpandedWorkflow<'a> {
     pub catalogue: &'a dyn StageKinds,
     /// All texts read so far.
     pub sources: Sources,
-    /// Spaces, the main file first; empty if it could not be read.
+    /// Workflow instances, the main file first; empty if the main file could not be read.
     pub workflow_instances: Vec<WorkflowInstance>,
     /// In file order, then matrix order.
     pub drafts: Vec<Draft>,
@@ -95,7 +95,8 @@ pub fn expand<'a>(
 type Params = (BTreeMap<String, ParamValue>, Vec<String>);
 
 impl ExpandedWorkflow<'_> {
-    /// Reads a file once. `from` is the place that names it.
+    /// Reads a file and its parents, once per path. `from` is the span that names the file. `None` if the file cannot
+    /// be read (reported).
     fn load(&mut self, path: &Path, from: Option<Span>) -> Option<Rc<Workflow>> {
         if let Some(known) = self.workflows.get(path) {
             return known.clone();
@@ -147,7 +148,7 @@ impl ExpandedWorkflow<'_> {
         (values, broken)
     }
 
-    /// Adds a space with all its instances and returns its index.
+    /// Adds a workflow instance with all its stage instances, and returns its index.
     fn open(
         &mut self,
         workflow: Rc<Workflow>,

@@ -1,11 +1,12 @@
-//! Expressions inside `${{ … }}`: the language of [`trainyard_expression`] over the names of a workflow file.
+//! Parses expressions inside `${{ … }}`: the language of [`trainyard_expression`] over the names of a workflow file.
 //! `docs/workflows.md` is the language's reference.
 //!
 //! The roots are `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`, `stages.<id>.metrics.<name>`
 //! and `stages.<id>.status`; values are JSON values of exact types. A file's logic can be checked before anything runs.
 //!
-//! In a plan, the stage of a reference is the key of an instance (`rl[seed=1]`), printed `stages["rl[seed=1]"]`.
-//! Everything known is a literal by then; what is left reads metrics, status, or the `item` of a late fan-out.
+//! In a plan, the stage of a reference is the key of an instance (`rl[seed=1]`), printed `stages["rl[seed=1]"]`. All
+//! known values are literals in a plan; the remaining expressions read metrics, status, or the `item` of a late
+//! fan-out.
 
 mod reference;
 mod roots;

@@ -1,8 +1,8 @@
-//! `extends: ./parent.yaml`: reads a file and its parents and merges them.
+//! Reads a file with `extends: ./parent.yaml` and its parents, and merges them.
 //!
-//! A text is read once, however many files extend it, and its mistakes are reported once. Its tree is not kept: that of
-//! 100,000 stages takes much memory, and files that are named several times are small. Spans keep the file that they
-//! point into, to which relative paths are also relative ([`Sources::folder`]).
+//! A text is read once, however many files extend it, and its mistakes are reported once. Its tree is not cached: the
+//! tree of 100,000 stages takes much memory, and files that are named several times are small. Spans keep the file that
+//! they point into, and relative paths are relative to that file ([`Sources::folder`]).
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::files::{FileSystem, absolute};
@@ -12,15 +12,15 @@ use crate::{workflow, yaml};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The key; absent from merged files.
+/// Name of the key, which merged files do not contain.
 pub const KEY: &str = "extends";
-/// Most parents above a file.
+/// Maximum number of parents above a file.
 pub const MAX_EXTENDS_DEPTH: usize = 4;
 
 /// Index in [`Sources`] of each text that was read, by path; `None` if it could not be read.
 pub type TextIndex = HashMap<PathBuf, Option<u32>>;
 
-/// Reads files for a compilation and adds to its lists.
+/// Reads the files of a compilation, and adds their texts and diagnostics to its lists.
 pub struct Loader<'a> {
     /// Source of the texts.
     pub files: &'a dyn FileSystem,
@@ -35,8 +35,8 @@ pub struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Merges the file at `path` (absolute) over its parents; `from` is the place that names it. `None` if one of them
-    /// cannot be read (reported).
+    /// Merges the file at `path` (absolute) over its parents; `from` is the span that names the file. `None` if one of
+    /// them cannot be read (reported).
     pub fn merged(&mut self, path: &Path, from: Option<Span>) -> Option<YamlNode> {
         let mut chain = vec![path.to_path_buf()];
         let mut layers = vec![self.tree(path, from)?];
@@ -80,7 +80,8 @@ impl Loader<'_> {
         tree
     }
 
-    /// Removes the key from a tree: `None` after a mistake, `Some(None)` without a parent.
+    /// Removes the key from a tree and returns the parent's path and span: `Some(None)` without a parent, `None` after
+    /// a mistake (reported).
     fn parent(&mut self, tree: &mut YamlNode) -> Option<Option<(PathBuf, Span)>> {
         let YamlContent::Map(entries) = &mut tree.content else { return Some(None) };
         let Some(at) = entries.iter().position(|e| e.key == KEY) else { return Some(None) };

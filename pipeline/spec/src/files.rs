@@ -1,4 +1,5 @@
-//! Reads texts and digests of source files. Injected, so that `check` can be tested without a disk.
+//! Reads texts and computes digests of source files. The file system is injected, so `check` can be tested without a
+//! disk.
 
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::digest::Hasher;
@@ -6,7 +7,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::source::Glob;
 use trainyard_core::{Digest, Error, Result};
 
-/// The only files that a compilation reads.
+/// Source of all files that a compilation reads.
 pub trait FileSystem {
     /// Reads a text file. Errors: invalid (missing, not UTF-8).
     fn read(&self, path: &Path) -> Result<String>;

@@ -1,9 +1,8 @@
-//! The digest of a plan, over everything that determines the run. Comments, places and the file's own path do not
-//! count.
+//! Computes the digest of a plan over everything that determines the run. Comments, positions and the path of the file
+//! do not change the digest.
 //!
-//! The digest is that of one JSON object in the form of RFC 8785, of which only one stage at a time is in memory. A
-//! stage is written field by field, since building and sorting a map for each of 100,000 stages took half the time of
-//! `check`.
+//! The digest is that of one JSON object in the form of RFC 8785, but only one stage at a time is in memory. A stage is
+//! written field by field: building and sorting a map for each of 100,000 stages took half the time of `check`.
 
 use crate::plan::{PlanNode, ResourceRequest, Retry, RunCondition, StageOutput};
 use crate::template::Template;
@@ -13,7 +12,7 @@ use trainyard_core::canonical::{canonical_json, write_text, write_value};
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Result, StageKey};
 
-/// Returns a digest that is equal for commands with the same run; `None` if a value has no JSON form.
+/// Returns a digest that is equal for commands that start the same run; `None` if a value has no JSON form.
 pub(crate) fn digest(
     name: &str,
     params: &BTreeMap<String, Value>,

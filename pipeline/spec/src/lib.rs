@@ -1,13 +1,13 @@
-//! From a workflow file to a checked plan: YAML → tree with spans → expanded → checked → [`plan::Plan`].
+//! Compiles a workflow file to a checked plan: YAML → tree with spans → expanded → checked → [`plan::Plan`].
 //!
-//! [`compile::compile`] is the entry point. It reports at once all mistakes that can be known from the file, the site
-//! and the catalogue, each with its place and the fix. The crate does no I/O itself (files come through
+//! [`compile::compile`] is the entry point. It reports all mistakes that can be known from the file, the site and the
+//! catalogue at once, each with its position and the fix. The crate does no I/O itself (files come through
 //! [`files::FileSystem`]), contains no stage code (kinds come through `trainyard_core::StageKinds`) and reads no clock.
 //!
 //! | module | content |
 //! |---|---|
 //! | [`yaml`], [`tree`] | text → tree with a span on every node |
-//! | [`diagnostic`], [`vocabulary`] | mistakes, their places and fixes; names used by other tools |
+//! | [`diagnostic`], [`vocabulary`] | mistakes, their positions and fixes; names used by other tools |
 //! | [`expression`], [`template`] | `${{ … }}` |
 //! | [`extends`], [`merge`] | a file over its parents |
 //! | [`workflow`], [`recipe`] | the typed raw file |

@@ -1,8 +1,8 @@
-//! The rule by which a file is merged over its parent; `docs/workflows.md` documents it for users.
+//! Merges a file over its parent. `docs/workflows.md` documents the rule for users.
 //!
 //! Options of `rl` are merged over an `algorithm` by the same rule. Files add two cases: `null` removes the parent's
-//! key, and a different body (`uses`, or `run` in its place) drops the parent's entries of that stage. Every node keeps
-//! the span of the file in which it was written.
+//! key, and a different body (`uses`, or `run` in its place) drops the parent's entries of that stage. Every node
+//! keeps the span of the file in which it was written.
 
 use crate::tree::{YamlContent, YamlEntry, YamlNode, core_value};
 
@@ -11,7 +11,7 @@ pub fn workflow(base: YamlNode, child: YamlNode) -> YamlNode {
     nodes(base, child, MergeLevel::File)
 }
 
-/// Place where two maps are merged; in a stage more keys change its identity.
+/// Level at which two maps are merged. In a stage, more keys change its identity.
 #[derive(Clone, Copy, PartialEq)]
 enum MergeLevel {
     File,

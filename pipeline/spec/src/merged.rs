@@ -1,6 +1,6 @@
-//! A workflow file merged with its parents, as YAML that means the same in another place.
+//! Writes a workflow file merged with its parents as YAML that has the same meaning in another folder.
 //!
-//! Relative paths are relative to the file in which they are written, so those of parents are rewritten. An expression
+//! A relative path is relative to the file in which it is written, so the paths of parents are rewritten. An expression
 //! that computes a path is left unchanged.
 
 use crate::diagnostic::{Diagnostic, Sources};

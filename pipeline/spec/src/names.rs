@@ -1,4 +1,4 @@
-//! Checks of the keys and names in a workflow file, for all parts of it.
+//! Checks the keys and names of all parts of a workflow file.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expression::is_name;

@@ -1,8 +1,8 @@
-//! The options of a stage kind or an executor, read by the types that its JSON Schema declares.
+//! Reads and validates the options of a stage kind or an executor by their JSON Schema.
 //!
-//! There are two steps. The schema, generated from the stage's own structs, finds *all* mistakes, with names and hints;
-//! serde (through the catalogue) runs last and must then succeed. Values that are not known yet are not checked here:
-//! the engine checks the complete options later ([`KindOptions::finalize`]).
+//! There are two steps. The schema, generated from the stage's own structs, finds all mistakes, with names and hints.
+//! Then serde (through the catalogue) parses the options, which must succeed after the first step. The engine validates
+//! options with late values once these are known ([`KindOptions::finalize`]).
 
 pub mod command;
 mod explain;
@@ -40,7 +40,7 @@ pub struct ConfigSource {
     pub pointer: String,
     /// Path or URL, as written or computed.
     pub text: String,
-    /// Place in the file.
+    /// Position in the file.
     pub span: Span,
     /// Whether a pattern of files is allowed.
     pub patterns: bool,
@@ -48,12 +48,12 @@ pub struct ConfigSource {
     pub word: bool,
 }
 
-/// A place of a config that holds a source.
+/// A position of a config that holds a source.
 #[derive(Debug, Clone)]
 pub struct SourcePointer {
     /// RFC 6901 pointer into the config.
     pub pointer: String,
-    /// Path or URL at that place.
+    /// Path or URL at that position.
     pub text: String,
     /// Whether it is part of a command, where a word need not be a file.
     pub word: bool,
@@ -103,15 +103,15 @@ impl KindOptions {
         (config, found)
     }
 
-    /// Reports all mistakes in the known part of a config. `with` is its place in the file.
+    /// Reports all mistakes in the known part of a config. `with` is its position in the file.
     pub fn validate(&self, config: &Template, read: &ReadOptions, with: &BoundNode, owner: &str) -> Vec<Diagnostic> {
         let mut problems = self.problems(&known_part(config));
         problems.retain(|p| !p.is_due_to_late(&read.late));
         problems.into_iter().map(|p| p.into_diagnostic(with, owner)).collect()
     }
 
-    /// Settles a config once its late values are known: scalars by declared type as in [`Self::read`], or all its
-    /// mistakes as in [`Self::validate`].
+    /// Completes a config once its late values are known: converts scalars to their declared types as [`Self::read`]
+    /// does. Errors: all mistakes, as in [`Self::validate`].
     pub fn finalize(&self, config: Value, owner: &str) -> Result<Value, Vec<OptionProblem>> {
         let config = coerce_value(config, &self.view());
         let problems = self.problems(&config);
@@ -214,7 +214,7 @@ fn simplify(template: Template) -> Template {
     template.as_literal().map_or(template, Template::Literal)
 }
 
-/// Converts a scalar to a type declared at its place: text stays text, `1e3` is an integer where one is expected.
+/// Converts a scalar to a type declared at its position: text stays text, `1e3` is an integer where one is expected.
 fn coerce_scalar(scalar: &YamlScalar, view: &SchemaView<'_>) -> Value {
     let value = core_value(scalar);
     if view.allows("string") && !view.allows_value(&value) && scalar.plain && !value.is_null() {

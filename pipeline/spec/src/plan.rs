@@ -1,7 +1,8 @@
-//! The checked plan that `spec` passes to `engine`: plain data, with every known expression replaced.
+//! Defines the checked plan that `spec` passes to `engine`: plain data, with every known expression replaced by its
+//! value.
 //!
-//! An existing plan is valid. Values that are still unknown (metrics, status, lists from an artifact) are typed as
-//! such.
+//! The compiler returns only valid plans. Values that are still unknown (metrics, status, lists from an artifact) have
+//! separate types.
 
 use crate::expression::Expression;
 use crate::recipe::RecipeHeader;
@@ -87,7 +88,7 @@ pub struct PlanNode {
     pub timeout: Option<Duration>,
     /// Ordered alternatives; never empty.
     pub resources: Vec<ResourceRequest>,
-    /// Longest wait of an attempt for its machines; `None` = unlimited.
+    /// Maximum wait of an attempt for its machines; `None` = unlimited.
     pub wait: Option<Duration>,
     /// Lead stage: this stage starts and ends with the attempts of the lead and publishes nothing.
     pub beside: Option<StageKey>,
@@ -103,7 +104,7 @@ pub struct PlanNode {
     pub place: String,
 }
 
-/// A file or folder that an option names, by place and content.
+/// A file or folder that an option names, by location and content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceRef {
     /// Absolute path or URL.
@@ -158,7 +159,7 @@ pub enum RunCondition {
 pub struct FanOut {
     /// Table with the rows.
     pub rows_of: StageOutput,
-    /// Most rows; with more the stage fails.
+    /// Maximum number of rows; with more the stage fails.
     pub cap: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Prints a tree as YAML that parses back to the same tree. Comments above keys and items are found through their
-//! spans.
+//! Prints a tree as YAML that parses back to the same tree. Comments above keys and items are found through the spans
+//! of their nodes.
 //!
 //! Small lists and maps are written in one line; long prose is folded.
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// Most columns of a line.
+/// Maximum number of columns of a line.
 const WIDTH: usize = 110;
 const INDENT: usize = 2;
 

@@ -1,7 +1,7 @@
-//! Reads values out of the tree by their declared types.
+//! Reads values from the tree by their declared types.
 //!
-//! First [`BoundNode`]: the tree with its expressions parsed, names resolved and all known parts computed. Then
-//! [`ValueReader`]: typed access that reports every mistake at its place.
+//! A [`BoundNode`] is the tree with its expressions parsed, names resolved and all known parts computed. A
+//! [`ValueReader`] then reads typed values from it and reports every mistake at its position.
 
 mod bound;
 mod typed;

@@ -1,4 +1,5 @@
-//! The top-level key `recipe`: what published system a workflow file shows, and what its toy scale cannot show.
+//! Reads the top-level key `recipe`: the published system that a workflow file reproduces, and the limits of its toy
+//! scale.
 //!
 //! ```yaml
 //! recipe:
@@ -49,22 +50,22 @@ pub enum RecipeResult {
     Shown,
     /// The premise holds, but the effect, a guard or the placebo does not.
     NotShown,
-    /// An interval is on the wrong side of 0 (the effect) or beyond the bound (a guard).
+    /// An interval is on the harmful side of 0 (the effect) or beyond the bound (a guard).
     Harm,
 }
 
 impl RecipeResult {
-    /// All of them.
+    /// All results.
     pub const ALL: [Self; 3] = [Self::Shown, Self::NotShown, Self::Harm];
     /// Names of the results, in the order of [`RecipeResult::ALL`].
     pub const NAMES: [&str; 3] = ["shown", "not_shown", "harm"];
 
-    /// Name in a workflow file.
+    /// Returns the name in a workflow file.
     pub fn name(self) -> &'static str {
         Self::NAMES[Self::ALL.iter().position(|r| *r == self).unwrap_or_default()]
     }
 
-    /// The result of this name.
+    /// Parses a result by its name; `None` for an unknown name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().position(|n| *n == name).map(|place| Self::ALL[place])
     }
@@ -75,9 +76,9 @@ impl RecipeResult {
 pub struct RecipeHeader {
     /// The published system's name.
     pub system: String,
-    /// Where it was published.
+    /// Publication of the system.
     pub source: String,
-    /// One sentence: what distinguishes the treatment from the baseline.
+    /// Difference between the treatment and the baseline, in one sentence.
     pub mechanism: String,
     /// Limits of the toy scale.
     pub limits: String,
@@ -95,7 +96,7 @@ pub struct RecipeHeader {
     pub tried: Vec<String>,
 }
 
-/// Reads the key's value. What is wrong is reported and left empty.
+/// Reads the value of the key `recipe`. Reports invalid parts and leaves them empty.
 pub fn read(entry: &YamlEntry, diagnostics: &mut Vec<Diagnostic>) -> RecipeHeader {
     let YamlContent::Map(entries) = &entry.value.content else {
         let d = Diagnostic::error(
@@ -142,7 +143,7 @@ fn tried(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
     items.iter().filter_map(|item| text(item, "an entry of `tried`", diagnostics)).collect()
 }
 
-/// Text without expressions, not empty.
+/// Reads a text that is not empty and contains no expression; reports any other value.
 fn text(node: &YamlNode, subject: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
     let found = node.scalar().map(|s| s.text.trim()).filter(|t| !t.is_empty() && !node.is_null());
     if found.is_none() {

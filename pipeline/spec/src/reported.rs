@@ -1,10 +1,10 @@
-//! Whether a stage reports a metric of a given name and, if not, which name was probably meant.
+//! Determines whether a stage reports a metric of a given name and, if it does not, which name the user probably meant.
 
 use crate::diagnostic::{nearest, suggest};
 use crate::read::ResolveError;
 use trainyard_core::{ComparisonField, DeclaredMetrics, MetricInfo};
 
-/// Checks that a metric of this name is reported; the error states what is wrong and whether `of` is the cause.
+/// Checks that a metric of this name is reported. The error comes with whether `of` is its cause.
 pub(crate) fn judge(
     declared: &DeclaredMetrics,
     reporter: &str,
@@ -43,12 +43,13 @@ pub(crate) fn judge(
     }
 }
 
-/// Maps a name from before metrics were prefixed with the names of their parts.
+/// Maps a former name, from before metrics were prefixed with the names of their parts, to the present one.
 pub(crate) fn renamed<'m>(name: &str, mut metrics: impl Iterator<Item = &'m MetricInfo>) -> Option<String> {
     metrics.find(|m| m.former.as_deref() == Some(name)).map(|m| format!("it is called `{}` now", m.name))
 }
 
-/// Maps a name from before comparisons had rows: `difference_low_tokens` was `{metric: tokens, of: low}`.
+/// Maps a former name, from before comparisons had rows, to the present form: `difference_low_tokens` was `{metric:
+/// tokens, of: low}`.
 fn glued(declared: &DeclaredMetrics, name: &str) -> Option<String> {
     const PREFIXES: [(&str, ComparisonField); 6] = [
         ("difference_low", ComparisonField::Low),

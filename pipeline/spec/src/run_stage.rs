@@ -1,4 +1,5 @@
-//! Stages with `run:`: any command line, as kind `run` with a config that the attempt turns into a process.
+//! Compiles stages with `run:`, which execute any command line, to kind `run` with a config that the attempt turns into
+//! a process.
 //!
 //! **Ports** come from the file: every key under `with` is an input, every key under `outputs` an output.
 //!

@@ -1,9 +1,9 @@
-//! Schedules: a workflow starts by a cron pattern in a time zone, when another workflow publishes an artifact, or when
-//! files appear. `trainyard serve` runs them (`docs/schedules.md`).
+//! Defines schedules. A schedule starts a workflow at the ticks of a cron pattern in a time zone, when another workflow
+//! publishes an artifact, or when files appear. `trainyard serve` executes schedules (`docs/schedules.md`).
 //!
-//! The ticks of a pattern are instants, so changes of the clock are handled here: a pattern of a fixed time runs once a
-//! day, right after the gap if its time does not exist and at the first of two equal times. A pattern with `*` or steps
-//! among hours or minutes follows the real hours.
+//! The ticks of a pattern are instants, so this module handles changes of the clock. A pattern of a fixed time runs
+//! once a day: right after the gap if its time does not exist, and at the first of two equal times. A pattern with `*`
+//! or steps among hours or minutes follows elapsed hours.
 
 mod read;
 #[cfg(test)]
@@ -119,7 +119,7 @@ impl Schedule {
     pub fn cron(cron: &str, timezone: &str) -> Self {
         Self::new(ScheduleStart::Cron { cron: cron.to_string(), timezone: timezone.to_string() })
     }
-    /// Returns the cron pattern; `None` if it does not start by the clock.
+    /// Returns the cron pattern; `None` if the schedule starts by a trigger.
     pub fn pattern(&self) -> Option<CronPattern> {
         let ScheduleStart::Cron { cron, timezone } = &self.start else { return None };
         Some(CronPattern { cron: Cron::from_str(cron).ok()?, zone: TimeZone::get(timezone).ok()? })

@@ -1,7 +1,8 @@
-//! The JSON Schema of a workflow file, for editors: the envelope, and every kind's options and ports under `with`.
+//! Generates the JSON Schema of a workflow file for editors: the envelope, and every kind's options and ports under
+//! `with`.
 //!
-//! Each typed value may also be an expression, so every option's schema is widened by that. The schema helps with
-//! typing; `check` decides.
+//! Each typed value may also be an expression, so every option's schema also accepts one. The schema only helps with
+//! typing; `check` decides whether a file is valid.
 
 mod share;
 
@@ -301,7 +302,7 @@ fn or_expression(schema: Value) -> Value {
     if let Some(description) = schema.get("description") {
         outer.insert("description".into(), description.clone());
     }
-    // Plain `7` is the text "7" where text is declared.
+    // An unquoted `7` is the text "7" where text is declared.
     let text = schema
         .get("type")
         .is_some_and(|t| *t == "string" || t.as_array().is_some_and(|names| names.contains(&json!("string"))));

@@ -1,7 +1,7 @@
-//! The site file `trainyard.yaml`: the artifact store, the machines, and the sources of secrets.
+//! Reads the site file `trainyard.yaml`: the artifact store, the machines, and the sources of secrets.
 //!
-//! Everything that depends on the place is in this file, so workflow files are portable. Without a site file the caller
-//! provides the amounts of this machine.
+//! All settings that depend on the site are in this file, so workflow files are portable. Without a site file the
+//! caller provides the amounts of this machine.
 
 mod notification;
 mod pools;
@@ -28,9 +28,9 @@ pub struct Site {
     /// URL or path; `None` is `.trainyard/` next to the site file, or in the working directory if there is no site
     /// file.
     pub store: Option<String>,
-    /// How long runs and attempts wait for an unreachable store.
+    /// Time for which runs and attempts wait for an unreachable store.
     pub store_outage: Duration,
-    /// How long an attempt continues without a sign of a writer of its run, where supported.
+    /// Time for which an attempt continues without a heartbeat of a writer of its run, where supported.
     pub orphan_timeout: Duration,
     /// Sorted by priority (highest first), then in file order; never empty.
     pub pools: Vec<SitePool>,

@@ -1,4 +1,4 @@
-//! A value with expressions: a config until every metric and status that it reads is known.
+//! Represents a value with expressions: a config until every metric and status that it reads is known.
 //!
 //! [`Template::resolve`] returns the complete value, or an error that names the unknown reference.
 

@@ -1,15 +1,15 @@
-//! The tree that every pass after the YAML reader works on: lists, maps and scalars, each with its place.
+//! Defines the tree on which every pass after the YAML reader works: lists, maps and scalars, each with its position.
 //!
 //! A scalar keeps its text and whether it was quoted, because numbers, durations and sizes are read later, by the type
-//! declared at their place.
+//! declared at their position.
 
 use crate::diagnostic::Span;
 use serde_json::Value;
 
-/// A value of the file with its place.
+/// A value of the file with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct YamlNode {
-    /// Place in its file.
+    /// Position in its file.
     pub span: Span,
     pub content: YamlContent,
 }
@@ -34,7 +34,7 @@ pub struct YamlScalar {
     pub plain: bool,
 }
 
-/// A key with its place, and its value.
+/// A key with its position, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct YamlEntry {
     /// As written, without quotes.
@@ -83,7 +83,7 @@ impl YamlNode {
             _ => node.get_mut(&part.replace("~1", "/").replace("~0", "~")),
         })
     }
-    /// Returns the value as plain YAML, for places without a schema.
+    /// Returns the value as plain YAML, for positions without a schema.
     pub fn value(&self) -> Value {
         match &self.content {
             YamlContent::Scalar(scalar) => core_value(scalar),
@@ -130,8 +130,8 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null")
 }
 
-/// Returns a scalar's value by YAML 1.2's core schema, for places without a declared type. Bools are `true` and `false`
-/// only; `.inf` and `.nan` have no JSON form and stay text.
+/// Returns a scalar's value by YAML 1.2's core schema, for positions without a declared type. Bools are `true` and
+/// `false` only; `.inf` and `.nan` have no JSON form and stay text.
 pub fn core_value(scalar: &YamlScalar) -> Value {
     if !scalar.plain {
         return Value::String(scalar.text.clone());

@@ -1,11 +1,11 @@
-//! Names used by other tools, with the names used here.
+//! Maps names used by other tools to the names used here.
 //!
 //! Users of GitHub Actions, Airflow, Argo or dstack write `depends_on` and `command`, and users of TRL or verl write
-//! `num_generations` and `beta`. The nearest name by spelling does not help there, so these tables are searched first.
+//! `num_generations` and `beta`. The nearest name by spelling does not help them, so these tables are searched first.
 
 use crate::diagnostic::suggest;
 
-/// Place of a key.
+/// Position of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyContext {
     /// At the top of a workflow file.
@@ -193,7 +193,7 @@ fn plain(word: &str) -> String {
     word.to_lowercase().replace('-', "_")
 }
 
-/// Returns help for a key that is unknown at its place.
+/// Returns help for a key that is unknown at its position.
 pub fn key(place: KeyContext, word: &str, valid: &[&str]) -> Option<String> {
     let table = match place {
         KeyContext::File => FILE,
@@ -207,7 +207,7 @@ pub fn key(place: KeyContext, word: &str, valid: &[&str]) -> Option<String> {
     found.map(|(_, help)| (*help).to_string()).or_else(|| suggest(word, valid.iter().copied()))
 }
 
-/// Returns help for an unknown option, where `valid` are the options at its place.
+/// Returns help for an unknown option, where `valid` are the options at its position.
 pub fn option(word: &str, valid: &[&str]) -> Option<String> {
     if !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit()) {
         return Some("decimals take a point, as in `0.01`".into());

@@ -1,4 +1,4 @@
-//! The raw workflow: one file's tree sorted into its parts, before any expression is read.
+//! Sorts one file's tree into the parts of a raw workflow, before any expression is read.
 //!
 //! [`FILE_KEYS`] lists the keys of the top level and [`STAGE_KEYS`] those of a stage. Keys that a stage's body would
 //! ignore (`env` with `uses`) are errors here, so later passes never see them.
@@ -28,7 +28,7 @@ pub struct Workflow {
     pub path: PathBuf,
     /// Value of the key `name`.
     pub name: String,
-    /// Place of the first key that the file itself writes; for diagnostics without a better place.
+    /// Position of the first key that the file itself writes; for diagnostics without a better position.
     pub span: Span,
     /// Published system that the workflow reproduces, if it is a recipe. Incomplete after a mistake (reported).
     pub recipe: Option<RecipeHeader>,
@@ -58,7 +58,7 @@ impl Workflow {
     }
 }
 
-/// Sorts a tree into a workflow. Reports parts that do not fit and keeps the rest.
+/// Sorts a tree into a workflow. Reports invalid parts and keeps the rest; `None` if the tree is not a workflow.
 pub fn read(mut tree: YamlNode, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
     let entries = file_keys(&tree, diagnostics)?;
     let own = entries.iter().find(|e| e.key_span.file == tree.span.file);

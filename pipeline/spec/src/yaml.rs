@@ -1,7 +1,7 @@
-//! Parses YAML text to a [`YamlNode`] tree in one pass; the only module that uses the YAML crate.
+//! Parses YAML text to a [`YamlNode`] tree in one pass. No other module uses the YAML crate.
 //!
 //! The dialect is YAML 1.2 core in one document, without tags, merge keys and directives. Keys are unique scalars. The
-//! limits ([`MAX_BYTES`], [`MAX_DEPTH`], [`MAX_NODES`], [`MAX_ALIASES`], [`MAX_ALIAS_NODES`]) stop files that were
+//! limits ([`MAX_BYTES`], [`MAX_DEPTH`], [`MAX_NODES`], [`MAX_ALIASES`], [`MAX_ALIAS_NODES`]) reject files that were
 //! built to exhaust memory.
 
 mod advice;
@@ -12,15 +12,15 @@ use advice::{Advice, advise};
 use serde_yaml::granit_parser::{self, Event, Parser, ScalarStyle};
 use std::collections::HashMap;
 
-/// Most bytes of a file.
+/// Maximum number of bytes of a file.
 pub const MAX_BYTES: usize = 16 << 20;
-/// Most levels of nested lists and maps.
+/// Maximum number of levels of nested lists and maps.
 pub const MAX_DEPTH: usize = 32;
-/// Most scalars, lists and maps, including those expanded from aliases.
+/// Maximum number of scalars, lists and maps, including those expanded from aliases.
 pub const MAX_NODES: usize = 2_000_000;
-/// Most uses of anchors.
+/// Maximum number of uses of anchors.
 pub const MAX_ALIASES: usize = 1_000;
-/// Most nodes that are kept or repeated for anchors and aliases.
+/// Maximum number of nodes that are kept or repeated for anchors and aliases.
 pub const MAX_ALIAS_NODES: usize = 100_000;
 
 /// Parses the text that `sources` holds as `file`. With errors in the list, the tree is the readable part, or `None`.
@@ -47,7 +47,7 @@ enum OpenNode {
     Map { start: Span, entries: Vec<YamlEntry>, seen: KeyIndex, key: Option<(String, Span)> },
 }
 
-/// Places of the keys of an open map. Most maps have few; only long ones are worth an index.
+/// Positions of the keys of an open map. Most maps have few keys, so only long maps get an index.
 #[derive(Default)]
 struct KeyIndex(HashMap<String, Span>);
 
@@ -158,14 +158,14 @@ impl<'a> TreeBuilder<'a> {
         }
     }
 
-    /// Reports a syntax error at the mistake, which may be before the place where the parser noticed it.
+    /// Reports a syntax error at the mistake, which may be before the position where the parser noticed it.
     fn syntax(&mut self, place: Span, info: &str) {
         let Advice { at, message, help } = advise(self.text, place.start as usize, info);
         let place = if at == place.start as usize { place } else { self.place_of(at) };
         self.diagnostics.push(Diagnostic::error("yaml-syntax", place, message).help_if(help));
     }
 
-    /// Returns the place of a byte.
+    /// Returns the position of a byte.
     fn place_of(&self, at: usize) -> Span {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);

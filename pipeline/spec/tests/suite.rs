@@ -1,4 +1,4 @@
-//! Whole files through [`trainyard_spec::compile`]: samples with their expected results, properties, sizes.
+//! Compiles whole files through [`trainyard_spec::compile`]: samples with their expected results, properties, sizes.
 
 #[path = "suite/catalogue.rs"]
 mod catalogue;

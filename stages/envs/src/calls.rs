@@ -1,7 +1,7 @@
-//! Tool calls as data: gold calls, executed calls, equality and graded agreement.
+//! Reads tool calls from recorded data, compares them, and grades how far they agree.
 //!
-//! The calls verifier and all rewards compare calls with these functions. [`score`] is the grade of ToolRL
-//! (arXiv 2504.13958, section 3.3), with G gold and P predicted calls:
+//! The verifier `calls` and the rewards use these functions. [`score`] computes the grade of ToolRL (arXiv 2504.13958,
+//! section 3.3), with G gold and P predicted calls:
 //!
 //! ```text
 //! S     = |names(P) ∩ names(G)| / |names(P) ∪ names(G)|  +  max over pairings Σ pair(g, p)    names as multisets
@@ -10,20 +10,21 @@
 //! ```
 //!
 //! We search for the best pairing; the released code pairs greedily in gold order, which can only score lower. Two
-//! empty lists agree fully: making no call where none is wanted gives S = S_max = 1.
+//! empty lists agree fully: if no call is expected and none is made, S = S_max = 1.
 
 use crate::tools::{ToolCall, ToolResult};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use trainyard_tables::Message;
 
-/// Reads calls from JSON text, `[{"name": …, "arguments": {…}}]`; `None` if it is anything else.
+/// Reads calls from JSON text, `[{"name": …, "arguments": {…}}]`. Returns `None` if the text is not a list of calls
+/// whose arguments are objects.
 pub fn read(json: &str) -> Option<Vec<ToolCall>> {
     with_object_arguments(serde_json::from_str(json).ok()?)
 }
 
 /// Returns the gold calls in a problem's verifier data, `{"kind": "calls", "gold": [{"name": …, "arguments": {…}}]}`;
-/// `None` for other verifiers.
+/// `None` if the data name another verifier or contain no readable calls.
 pub fn gold_calls(verifier_json: &str) -> Option<Vec<ToolCall>> {
     let data: Value = serde_json::from_str(verifier_json).ok()?;
     if data.get("kind").and_then(Value::as_str) != Some("calls") {
@@ -36,8 +37,8 @@ fn with_object_arguments(calls: Vec<ToolCall>) -> Option<Vec<ToolCall>> {
     calls.iter().all(|c| c.arguments.is_object()).then_some(calls)
 }
 
-/// Returns the calls of the assistant message at `index` that reached a tool. Calls to unknown tools are left out, and
-/// so are calls beyond a limit, which get no result.
+/// Returns the calls of the assistant message at `index` that reached a tool. Omits calls to unknown tools, and calls
+/// beyond a limit, which get no result.
 pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
     let Some((message, rest)) = messages.get(index..).and_then(<[Message]>::split_first) else { return Vec::new() };
     let results: Vec<&Message> = rest.iter().take_while(|m| m.role == "tool").collect();
@@ -77,7 +78,8 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Returns the agreement S of predicted and gold calls and its maximum S_max; see the module. 0 ≤ S ≤ S_max.
+/// Returns the agreement S of predicted and gold calls and its maximum S_max, with 0 ≤ S ≤ S_max. The module documents
+/// the formula.
 pub fn score(predicted: &[ToolCall], gold: &[ToolCall]) -> (f64, f64) {
     let maximum = 1.0 + gold.iter().map(|g| 1.0 + parameters(g).map_or(0, Map::len) as f64).sum::<f64>();
     let gains: Vec<Vec<f64>> = gold.iter().map(|g| predicted.iter().map(|p| pair(g, p)).collect()).collect();
@@ -112,8 +114,9 @@ fn pair(gold: &ToolCall, predicted: &ToolCall) -> f64 {
     jaccard(shared, g.len() + p.len() - shared) + exact as f64
 }
 
-/// Returns the largest sum of `gains[row][column]` over pairings that use no row and no column twice. Hungarian
-/// algorithm with potentials, O(r²c) for r ≤ c; index 0 is a virtual column where each augmenting path starts.
+/// Returns the largest sum of `gains[row][column]` over pairings that use no row and no column twice. Uses the
+/// Hungarian algorithm with potentials, O(r²c) for r ≤ c; index 0 is a virtual column where each augmenting path
+/// starts.
 fn best_pairing(gains: &[Vec<f64>], columns: usize) -> f64 {
     let flip = gains.len() > columns;
     let (rows, columns) = if flip { (columns, gains.len()) } else { (gains.len(), columns) };

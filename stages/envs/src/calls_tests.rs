@@ -55,12 +55,12 @@ fn score_matches_hand_computed_sums() {
     // Names 1/2; one of three parameter names shared, one value equal; S_max = 1 + (1 + 2) + (1 + 0).
     let predicted = [call("get", json!({"city": "Paris", "unit": "C"}))];
     assert!(near(score(&predicted, &gold), (0.5 + 1.0 / 3.0 + 1.0, 5.0)));
-    // Right parameters for the wrong tool earn nothing.
+    // Correct parameters of another tool earn nothing.
     assert!(near(score(&[call("put", json!({"city": "Paris", "days": 3}))], &gold), (0.0, 5.0)));
     // Names are a multiset: 1 of 2.
     let twice = [call("now", json!({})), call("now", json!({}))];
     assert!(near(score(&twice, &gold[1..]), (0.5 + 1.0, 2.0)));
-    // No call wanted: none made, then one made.
+    // No call is expected: first none is made, then one.
     assert!(near(score(&[], &[]), (1.0, 1.0)));
     assert!(near(score(&twice, &[]), (0.0, 1.0)));
     assert!(near(score(&[], &gold), (0.0, 5.0)));
@@ -91,7 +91,7 @@ fn executed_calls_are_those_answered_by_a_tool() {
     assert_eq!(names(&[]), [""; 0]);
 }
 
-/// [`executed`] recognizes unknown tools by the message that the dialogue writes.
+/// Checks that [`executed`] recognizes unknown tools by the message that the dialogue writes.
 #[test]
 fn unknown_tool_message_is_recognized() {
     let options = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes"});

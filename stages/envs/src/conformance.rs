@@ -1,10 +1,11 @@
-//! The conformance suite for environments: an environment may ship when [`check`] passes for it.
+//! Checks that an environment behaves as training needs it to; an environment may ship when [`check`] passes for it.
 //!
 //! - *Resets repeat*: the same problem, seed and turns give the same messages and outcome.
-//! - *The end is final*: no step or fork after it, and neither while results are pending.
+//! - *The end is final*: an episode that has ended accepts neither a step nor a fork, and one with pending results
+//!   accepts neither as well.
 //! - *Limits hold*: an agent that never answers is stopped within `max_turns`.
-//! - *Forks are independent*: a fork continues as the original would, and neither sees what the other does.
-//! - *Transcripts round-trip*: a turn's message keeps its text, and a rendered call parses back to the same call.
+//! - *Forks are independent*: a fork continues as the original would, and neither affects the other.
+//! - *Transcripts round-trip*: the message of a turn keeps the text, and a rendered call parses back to the same call.
 //! - *Counts add up*: the outcome counts the calls of all observations and those of a turn that ends the episode.
 //!
 //! Environments that generate problems must also pass [`generated::check`].
@@ -15,15 +16,15 @@ use crate::environments::{Environment, Episode, EpisodeStep, Observation, Outcom
 use std::time::Duration;
 use trainyard_tables::{Message, Problem, StopReason};
 
-/// How long the suite waits for one observation.
+/// Maximum wait for one observation.
 const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A scripted agent for one problem.
 pub struct AgentScript<'a> {
     pub problem: &'a Problem,
-    /// The turns. All but the last make tool calls; the last one ends the episode with the right answer, in words or by
-    /// the call that brings the environment into the wanted state. The first of several turns, repeated forever, must
-    /// never end the episode. A single-turn environment needs one turn.
+    /// Turns. All but the last make tool calls; the last one ends the episode with a correct answer, in words or by the
+    /// call that brings the environment into the expected state. The first of several turns must never end the episode
+    /// before its limits, however often it is repeated. A single-turn environment needs one turn.
     pub turns: &'a [&'a str],
     /// A turn whose tool call changes the tool's state so that `turns` would fail if forks shared state.
     pub disturbance: &'a str,
@@ -47,12 +48,12 @@ pub struct PropertyFinding {
     pub result: Option<Result<(), String>>,
 }
 
-/// Runs the whole suite. The error describes the properties that do not hold.
+/// Runs the whole suite. The error describes the first property that does not hold.
 pub fn check(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
     findings(environment, script).into_iter().filter_map(|finding| finding.result).collect()
 }
 
-/// Returns every property of the suite, in order, and whether it holds.
+/// Runs the whole suite and returns a finding for every property, in order.
 pub fn findings(environment: &dyn Environment, script: &AgentScript<'_>) -> Vec<PropertyFinding> {
     let trace = scripted(environment, script).and_then(|()| play(environment, script, 7));
     let with_trace = |look: &dyn Fn(&EpisodeTrace) -> Result<(), String>| trace.as_ref().ok().map(look);
@@ -71,7 +72,7 @@ pub fn findings(environment: &dyn Environment, script: &AgentScript<'_>) -> Vec<
     ]
 }
 
-/// Scripts cannot play an episode that a program drives.
+/// Reason why no script can play the episodes of an environment.
 const PROGRAM_DRIVEN: &str = "a program drives the episode, so no script can play it";
 
 fn scripted(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
@@ -92,7 +93,8 @@ fn opening(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<Ve
     environment.prompt(script.problem).map_err(|e| format!("prompt: {e}"))
 }
 
-/// Takes one turn and waits for its observation; never returns `Pending`.
+/// Takes one turn and waits for its observation; never returns `Pending`. Checks on the way that a pending episode
+/// accepts neither a turn nor a fork.
 fn turn(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> Result<EpisodeStep, String> {
     let turn = environment.format().parse(text);
     match episode.step(&turn).map_err(|e| format!("step: {e}"))? {
@@ -156,7 +158,7 @@ fn answers(environment: &dyn Environment, script: &AgentScript<'_>, expected: &E
     let Some(outcome) = &expected.outcome else { return Err("the script does not end the episode".to_string()) };
     let calls: u32 = expected.observations.iter().map(|o| o.tool_calls).sum();
     let errors: u32 = expected.observations.iter().map(|o| o.tool_errors).sum();
-    // Calls of the last turn appear in no observation.
+    // The calls of the last turn appear in no observation.
     let unseen = script.turns.last().map_or(0, |last| environment.format().parse(last).calls.len() as u32);
     let counted = (errors..=errors + unseen).contains(&outcome.tool_errors);
     if !counted || (outcome.tool_calls, outcome.turns as usize) != (calls + unseen, script.turns.len()) {

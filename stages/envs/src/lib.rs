@@ -1,8 +1,9 @@
-//! Environments of language-model agents: tools, tool-call formats, verifiers and rewards.
+//! Provides environments of language-model agents: tools, tool-call formats, verifiers and rewards.
 //!
-//! Everything is deterministic: the same episode gets the same tool results in every run. Tools really run; untrusted
-//! programs run in separate processes. A turn is text, never tokens. Results contain no wall-clock times; an episode
-//! that hits a time limit is an infrastructure failure.
+//! The built-in parts are deterministic: the same episode gets the same tool results in every run. User programs,
+//! services and models at endpoints may differ between runs; sessions that must be rebuilt compare the repeated results
+//! and fail if they changed. Tools really run, and untrusted programs run in separate processes. A turn is text, never
+//! tokens. Results contain no wall-clock times; an episode that hits a time limit is an infrastructure failure.
 
 pub mod calls;
 pub mod conformance;

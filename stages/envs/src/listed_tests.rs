@@ -1,4 +1,4 @@
-//! Checks that every file in a folder of parts has a registry line or is known not to need one.
+//! Checks that every file in a folder of parts has a registry line or is known to need none.
 
 use crate::{environments, formats, rewards, tools, verifiers};
 use std::collections::BTreeSet;

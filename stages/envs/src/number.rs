@@ -1,6 +1,6 @@
-//! Exact rational arithmetic for the calculator and the numeric verifiers: `0.1 + 0.2` is `0.3`.
+//! Implements exact rational arithmetic for the calculator and the numeric verifiers: `0.1 + 0.2` is `0.3`.
 //!
-//! Numerator and denominator are 128-bit integers; a result that needs more than 38 digits is an error, never rounded.
+//! Numerator and denominator are 128-bit integers. A result that needs more than 38 digits is an error, never rounded.
 
 use num_rational::Ratio;
 use num_traits::{CheckedAdd as _, CheckedDiv as _, CheckedMul as _, CheckedSub as _, Signed as _, Zero as _};
@@ -14,11 +14,11 @@ impl Number {
     pub const ZERO: Self = Self(Ratio::new_raw(0, 1));
     pub const ONE: Self = Self(Ratio::new_raw(1, 1));
 
-    /// Converts a whole number.
+    /// Returns a whole number as a fraction.
     pub fn integer(value: i128) -> Self {
         Self(Ratio::from_integer(value))
     }
-    /// Returns `numerator / denominator`, reduced; `None` if the denominator is 0 or a number is `i128::MIN`.
+    /// Returns `numerator / denominator`, reduced; `None` if the denominator is 0 or one of the numbers is `i128::MIN`.
     pub fn ratio(numerator: i128, denominator: i128) -> Option<Self> {
         let fits = denominator != 0 && numerator != i128::MIN && denominator != i128::MIN;
         fits.then(|| Self(Ratio::new(numerator, denominator)))
@@ -52,7 +52,8 @@ impl Number {
     pub fn multiply(self, other: Self) -> Option<Self> {
         self.0.checked_mul(&other.0).map(Self)
     }
-    /// Divides. `None` on overflow and on division by zero, which [`Number::is_zero`] distinguishes.
+    /// Divides `self` by `other`. Returns `None` on overflow and on division by zero, which [`Number::is_zero`] of
+    /// `other` distinguishes.
     pub fn divide(self, other: Self) -> Option<Self> {
         self.0.checked_div(&other.0).map(Self)
     }
@@ -60,7 +61,7 @@ impl Number {
     pub fn floor(self) -> Self {
         Self::integer(self.numerator().div_euclid(self.denominator()))
     }
-    /// Raises `self` to an integer power.
+    /// Raises `self` to an integer power. Returns `None` on overflow, and for a negative power of 0.
     pub fn power(self, exponent: i128) -> Option<Self> {
         let base = if exponent < 0 { Self::ONE.divide(self)? } else { self };
         let exponent = exponent.unsigned_abs();
@@ -73,6 +74,7 @@ impl Number {
         Self::ratio(base.numerator().checked_pow(exponent)?, base.denominator().checked_pow(exponent)?)
     }
     /// Parses a decimal literal: an optional sign, digits with at most one point, an optional exponent (`1.5e3`).
+    /// Returns `None` for other text and on overflow.
     pub fn parse(text: &str) -> Option<Self> {
         let (sign, text) = match text.strip_prefix('-') {
             Some(rest) => (-1, rest),
@@ -107,7 +109,7 @@ impl Number {
         }
         self.decimal(40).parse().unwrap_or(f64::NAN)
     }
-    /// Returns decimal digits by long division, truncated after `places` places.
+    /// Returns the value in decimal digits by long division, truncated after `places` places.
     fn decimal(self, places: usize) -> String {
         let (numerator, denominator) = (self.numerator().unsigned_abs(), self.denominator().unsigned_abs());
         let sign = if self.0.is_negative() { "-" } else { "" };
@@ -128,8 +130,8 @@ impl Number {
     }
 }
 
-/// Integers and decimals of up to 15 places in full; anything longer as the shortest text of the nearest float, as in
-/// Python.
+/// Writes integers, and decimals of up to 15 places, in full. Writes other numbers as the shortest text of the nearest
+/// float, as Python does.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let terminates = {

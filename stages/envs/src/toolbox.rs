@@ -1,4 +1,4 @@
-//! Toolbox: the tools, tool-call formats and verifiers of a program, which options and problems name.
+//! Holds the tools, tool-call formats and verifiers of a program, which options and problems name.
 
 use crate::formats::ToolFormat;
 use crate::tools::{AgentTool, ToolConfig, ToolSpec};
@@ -28,7 +28,7 @@ impl Toolbox {
     pub fn tool(&self, name: &str) -> Result<Box<dyn AgentTool>> {
         self.chosen_tool(&ToolConfig::from(name))
     }
-    /// Returns the tool that the options name. Errors: invalid, with the valid names or the wrong option.
+    /// Returns the tool that the options name. Errors: invalid, with the valid names or the invalid option.
     pub fn chosen_tool(&self, choice: &ToolConfig) -> Result<Box<dyn AgentTool>> {
         self.tools.build(choice.options(), &())
     }
@@ -48,8 +48,8 @@ impl Toolbox {
         let found = self.verifiers.build(&Value::from(kind.as_str()), &());
         found.map(|verifier| *verifier).map_err(|_| verifiers::unknown(problem, &kind, &self.verifiers.names()))
     }
-    /// Returns whether `answer` is right for `problem`. A problem whose verifier cannot be read has no right answer.
-    /// Errors: those of the verifier.
+    /// Returns whether `answer` is correct for `problem`. Returns false if the verifier of the problem is unknown or
+    /// its data are not JSON. Errors: those of the verifier.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         self.verifier(problem).map_or(Ok(false), |verifier| verifier.matches(&problem.answer, answer))
     }

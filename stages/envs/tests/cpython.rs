@@ -1,5 +1,7 @@
-//! Tests of the python tool with the user's CPython: results and state of programs, and sessions whose process is gone.
-//! Skipped without `python3`; attacks are in `hostile.rs`.
+//! Tests the tool `python` with the user's CPython: results and state of programs, and sessions whose process has
+//! exited.
+//!
+//! The tests are skipped without `python3`. Attacks are tested in `hostile/`.
 
 mod kit;
 
@@ -170,7 +172,7 @@ fn sessions_survive_a_killed_worker_and_nothing_else_does() {
     let pythons = children(worker);
     assert_eq!(pythons.len(), 2);
     kill(worker);
-    // The next call detects the loss. The program above printed its folder, which is another one now.
+    // The next call detects the loss. The program above printed its folder, which now is a different one.
     assert_eq!(text(&ask(&mut *t, "x")), "2");
     pythons.into_iter().for_each(gone);
     assert!(!Path::new(&folder).exists());

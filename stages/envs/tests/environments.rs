@@ -1,4 +1,4 @@
-//! Tests of environments with their tools: the conformance suite, dialogue rules, and generated problems run for real.
+//! Tests environments with their tools: the conformance suite, dialogue rules, and generated problems in real tools.
 
 mod kit;
 
@@ -154,7 +154,7 @@ fn function_calling() -> Vec<Case> {
     [("toolrl", toolrl), ("hermes", hermes)].map(case).into()
 }
 
-/// Returns an episode of calls and words.
+/// Returns a case whose script contains calls and words.
 fn customer_service() -> Case {
     let call = |name: &str, arguments: Value| {
         format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
@@ -326,7 +326,7 @@ fn agent_sees_errors_of_its_calls() {
     assert_eq!((outcome.tool_calls, outcome.tool_errors), (3, 2));
 }
 
-/// The real interpreter runs the reference of every generated problem and reports each of its mistakes.
+/// Checks that the real interpreter runs the reference of every generated problem and reports each of its mistakes.
 #[test]
 fn generated_programs_run_as_they_claim() {
     let host = host(2);
@@ -336,7 +336,7 @@ fn generated_programs_run_as_they_claim() {
         for index in 0..400 {
             let generated = generate(level, index, &chance);
             let answer = &generated.problem.answer;
-            // Each gets its own session, as in an episode.
+            // Every eighth problem runs its attempts in a new session.
             if index % 8 == 0 {
                 s = session(&host, &limits());
                 for attempt in generated.attempts(1.0, &chance.child("attempt", &[u64::from(level), index])) {
@@ -356,7 +356,8 @@ fn generated_programs_run_as_they_claim() {
     }
 }
 
-/// If only the result revealed a mistake, a demonstration would teach a wrong program and an unprompted second one.
+/// If only the result revealed a mistake, a demonstration would teach an incorrect program and an unprompted second
+/// one.
 #[test]
 fn word_problem_mistakes_are_tool_errors() {
     let environment = environment(json!({"kind": "word-problems"}));

@@ -1,5 +1,6 @@
-//! Tests of tools and environments that are user programs, through the bridge for Python. Without `python3`, each test
-//! prints that it is skipped.
+//! Tests tools and environments that are user programs, through the bridge for Python.
+//!
+//! Without `python3`, each test prints that it is skipped.
 
 mod kit;
 
@@ -337,7 +338,7 @@ fn missing_parts_of_a_program_are_reported_at_its_start() {
     assert!(error.message.contains("the program offers no tool"), "{error}");
 }
 
-/// `check` builds environments too, and must not run anything.
+/// `check` builds environments, too, and must start no program.
 #[test]
 fn checking_options_starts_no_program() {
     let family = environments::family();

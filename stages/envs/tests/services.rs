@@ -1,4 +1,5 @@
-//! Tests of tools, environments, verifiers and rewards that are user-defined services, through the bridge for Python.
+//! Tests tools, environments, verifiers and rewards that are user-defined services, through the bridge for Python.
+//!
 //! Without `python3`, each test prints that it is skipped.
 
 mod kit;
@@ -97,7 +98,7 @@ impl Served {
     fn environment(&self, more: Value) -> Box<dyn Environment> {
         self.build(json!({"kind": "http", "url": self.url(), "attempts": 2}), more).unwrap()
     }
-    /// Kills the server and starts another one in its place.
+    /// Kills the server and starts another one on the same port.
     fn replace(&mut self) {
         self.stop();
         (self.child, self.port) = start(self.folder.path(), self.port);
@@ -248,7 +249,7 @@ fn server_of_another_protocol_is_rejected_at_the_start() {
     assert!(error.kind == ErrorKind::Invalid && error.message.contains("choose one by the option `name`"), "{error}");
 }
 
-/// `check` builds environments too, and must not send requests.
+/// `check` builds environments, too, and must send no request.
 #[test]
 fn checking_options_sends_no_request() {
     let family = environments::family();

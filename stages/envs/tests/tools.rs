@@ -1,4 +1,4 @@
-//! Tests of the python tool in real worker processes: results of programs, and misbehaving programs or workers.
+//! Tests the tool `python` in real worker processes: results of programs, and misbehaving programs or workers.
 
 mod kit;
 

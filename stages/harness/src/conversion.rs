@@ -1,4 +1,4 @@
-//! Conversion between the requests of a program and the conversations of the sampling loop.
+//! Converts between the requests of a program and the conversations of the sampling loop.
 
 use serde_json::{Value, json};
 use trainyard_core::Result;
@@ -11,30 +11,31 @@ use trainyard_model_api::{
 };
 use trainyard_tables::Message;
 
-/// Role of a truncated turn, which the program does not receive as sampled, so that no message equals it.
+/// Role of a truncated turn. The program does not receive such a turn as sampled, and no message of the program has
+/// this role, so no message equals the turn.
 const CUT_ROLE: &str = "cut";
 
-/// One request in the episode's form.
+/// A request, converted for the sampling loop.
 pub struct EpisodeRequest {
     /// Request for the sampling loop.
     pub turn_request: AgentTurnRequest,
-    /// Format of its tool calls, if it offers tools.
+    /// Format of its tool calls; `None` if the request offers no tools.
     format: Option<Box<dyn ToolFormat>>,
     stop: Vec<String>,
     /// Whether the request's sampling options differ from the policy's.
     pub ignored: bool,
 }
 
-/// Reader of requests, by the options of the environment.
+/// Converts requests by the options of the environment.
 pub struct RequestReader<'a> {
     pub toolbox: &'a Toolbox,
     pub format: &'a str,
-    /// Whether tools are described in the system message; otherwise by the template.
+    /// Whether the system message describes the tools; otherwise the template does.
     pub describe: bool,
 }
 
 impl RequestReader<'_> {
-    /// Reads a request. Errors: features that a policy in training does not support.
+    /// Converts a request. Errors: features that a policy in training does not support.
     pub fn read(&self, request: &serving::ModelRequest) -> Result<EpisodeRequest, ModelApiError> {
         let ModelPrompt::Messages(sent) = &request.prompt else {
             let message = "an episode requires a conversation; use chat completions, responses or Anthropic's messages";
@@ -77,7 +78,7 @@ impl RequestReader<'_> {
 }
 
 impl EpisodeRequest {
-    /// Converts a turn to the program's form.
+    /// Parses a sampled turn into the message that the program receives. Calls that cannot be parsed remain text.
     pub fn turn(&self, text: &str, tokens: Option<&TurnTokens>) -> ParsedTurn {
         let turn = match &self.format {
             None => AgentTurn { text: text.to_string(), ..AgentTurn::default() },
@@ -101,7 +102,7 @@ impl EpisodeRequest {
         };
         ParsedTurn { turn, message }
     }
-    /// Returns the response to the program. `number` distinguishes its calls from those of other turns.
+    /// Returns the response to the program. `number` distinguishes the ids of its calls from those of other turns.
     pub fn answer(&self, read: &ParsedTurn, tokens: &TurnTokens, number: u32) -> ModelResponse {
         let calls: Vec<&ToolCall> = match read.message.tool_calls {
             Some(_) => read.turn.calls.iter().flatten().collect(),
@@ -148,7 +149,7 @@ fn spec(tool: &serving::ApiTool) -> ToolSpec {
     ToolSpec { name, description, parameters }
 }
 
-/// Puts a text into the system message, after the program's text there.
+/// Appends a text to the system message, or inserts a system message.
 fn describe(messages: &mut Vec<Message>, text: &str) {
     match messages.first_mut().filter(|first| first.role == "system") {
         Some(system) if system.content.is_empty() => system.content = text.to_string(),
@@ -157,11 +158,11 @@ fn describe(messages: &mut Vec<Message>, text: &str) {
     }
 }
 
-/// Returns messages with calls in the form of environments, and results in the order of their calls, without ids.
+/// Returns the messages with calls in the form of environments. Results are in the order of their calls, without ids.
 fn ordered(sent: &[Message]) -> Vec<Message> {
     let mut list: Vec<Message> = Vec::with_capacity(sent.len());
     let mut at = 0;
-    // Ids of the last calls, in order.
+    // Ids of the latest calls, in order.
     let mut ids: Vec<String> = Vec::new();
     while at < sent.len() {
         let message = &sent[at];
@@ -188,7 +189,7 @@ fn ordered(sent: &[Message]) -> Vec<Message> {
     list
 }
 
-/// Converts a call of OpenAI's form to that of environments.
+/// Converts a call from OpenAI's form to that of environments.
 fn to_tool_call(call: &Value) -> Value {
     let function = &call["function"];
     let arguments =
@@ -196,8 +197,8 @@ fn to_tool_call(call: &Value) -> Value {
     json!({"name": function["name"], "arguments": arguments.unwrap_or_else(|| function["arguments"].clone())})
 }
 
-/// Returns a message in the form for the template: calls of turns that were not sampled here are written into their
-/// text.
+/// Returns a message for the template, with its calls written into its text. Only turns that were not sampled here need
+/// it.
 fn render_calls(message: &Message, format: Option<&dyn ToolFormat>) -> Message {
     let calls: Option<Vec<ToolCall>> = message.tool_calls.as_deref().and_then(|json| serde_json::from_str(json).ok());
     let (Some(calls), Some(format)) = (calls, format) else { return message.clone() };

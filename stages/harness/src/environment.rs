@@ -1,4 +1,4 @@
-//! The environment: programs as episodes, and one server for all of them.
+//! Implements the environment: it runs programs as episodes, and one server for all of them.
 
 use crate::episode::{HarnessSettings, ProgramEpisode};
 use crate::options::HarnessOptions;
@@ -18,11 +18,11 @@ use trainyard_tables::{Message, Problem};
 pub struct Harness {
     options: HarnessOptions,
     settings: Arc<HarnessSettings>,
-    /// Format of the options, for the record; requests have their own tools.
+    /// Format that the options name, for demonstrations. Each request has its own tools and format.
     format: Box<dyn ToolFormat>,
     verifier: Option<CustomVerifier>,
     log: ProgramLog,
-    /// Server, started with the first episode.
+    /// Server of all episodes; it starts with the first episode.
     server: Mutex<Option<Arc<ModelApiServer>>>,
     episodes: AtomicU64,
 }
@@ -45,8 +45,8 @@ impl Harness {
         let log = setup.host.log();
         let verifier =
             options.verifier.clone().map(|options| CustomVerifier::new(options, setup.host.secrets(), log.clone()));
-        // The tools of requests determine their formats; this one writes demonstrations, which call a calculator where
-        // a format requires a tool.
+        // The tools of requests determine their formats. This format writes demonstrations, which use a calculator if
+        // the format requires a tool.
         let format = setup.toolbox.format(&options.format, &[]);
         let format = match format {
             Ok(format) => format,
@@ -61,7 +61,7 @@ impl Harness {
             return Ok(Arc::clone(running));
         }
         let mut settings = ModelApiSettings::new(Arc::new(SystemClock::new()), Chance::new(0).child("harness", &[]));
-        // Only programs of this stage connect, and `max_running` bounds their number.
+        // Only programs of this stage connect, and `max_running` limits their number.
         settings.limits.connections = usize::MAX;
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         let running = Arc::new(ModelApiServer::start(address, self.settings.router.clone(), settings)?);

@@ -1,4 +1,5 @@
-//! One episode of a program: its requests wait in a queue until the sampling loop takes them, one at a time.
+//! Runs one episode of a program. The requests of the program wait in a queue until the sampling loop takes them one at
+//! a time.
 
 use crate::conversion::{EpisodeRequest, RequestReader};
 use crate::options::OnFailure;
@@ -33,7 +34,7 @@ pub struct HarnessSettings {
 
 /// Current phase of an episode.
 enum HarnessPhase {
-    /// The program works.
+    /// The program works; the sampling loop waits for its next request.
     Program,
     /// The agent samples a turn for this request.
     Agent(Box<(PendingRequest, EpisodeRequest)>),
@@ -53,16 +54,16 @@ pub struct ProgramEpisode {
     phase: HarnessPhase,
     tokens: TurnTokens,
     turns: u32,
-    /// Number of results in the longest conversation.
+    /// Number of tool results in the longest conversation.
     tool_calls: u32,
     counts: CallCounts,
-    /// Last text of the agent.
+    /// Latest text of the agent.
     last_text: String,
     refused: Option<ModelApiError>,
 }
 
 impl ProgramEpisode {
-    /// Creates an episode whose program has started; `base` is its path.
+    /// Creates an episode of a program that has started; `base` is the path of the episode on the server.
     pub fn new(
         settings: Arc<HarnessSettings>,
         base: String,
@@ -87,7 +88,7 @@ impl ProgramEpisode {
             refused: None,
         }
     }
-    /// Returns the next supported request; the others are rejected.
+    /// Takes the next request that can be sampled, and rejects unsupported ones. Returns `None` if no request waits.
     fn next_request(&mut self) -> Option<EpisodeStep> {
         while let Some(pending) = self.queue.next() {
             if pending.reply.is_disconnected() {
@@ -113,7 +114,7 @@ impl ProgramEpisode {
         }
         None
     }
-    /// Ends the program, if it still runs, and rejects its remaining requests.
+    /// Kills the program if it still runs, and rejects its remaining requests.
     fn close(&mut self) {
         self.phase = HarnessPhase::Ended;
         self.program = None;
@@ -135,7 +136,8 @@ impl ProgramEpisode {
             ..self.finish(StopReason::Error)
         })
     }
-    /// Converts the end of a program to a step.
+    /// Converts the exit of the program to the last step of the episode. Errors: the program made no request, or it
+    /// failed and `on_failure` is `fail`.
     fn program_exited(&mut self, exit: &ProgramExit) -> Result<EpisodeStep> {
         if self.turns == 0 {
             self.close();

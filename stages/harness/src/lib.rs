@@ -1,13 +1,13 @@
-//! The environment `harness`: an unchanged third-party agent is an episode.
+//! Provides the environment `harness`, in which an unchanged third-party agent is an episode (`docs/harness.md`).
 //!
 //! ```text
 //! program --HTTP--> EpisodeRouter --> EpisodeQueue --poll: TurnRequest--> sampling loop
 //!         <--HTTP-- ModelResponse <--step: AgentTurn-- sampling loop
 //! ```
 //!
-//! The user-defined program keeps the conversation, calls its own tools and decides when it is done; the policy
-//! responds to its requests at a base URL. To the sampling loop it differs from other environments only in the form of
-//! its steps ([`trainyard_envs::EpisodeStep::TurnRequest`]).
+//! The user-defined program keeps the conversation, calls its own tools and decides when it is done. The policy
+//! responds to its requests at a base URL. For the sampling loop, only the form of the steps differs from other
+//! environments ([`trainyard_envs::EpisodeStep::TurnRequest`]).
 mod conversion;
 mod environment;
 mod episode;

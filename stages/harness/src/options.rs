@@ -1,4 +1,4 @@
-//! Options of the environment `harness`.
+//! Defines the options of the environment `harness`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,8 @@ impl Default for HarnessOptions {
 }
 
 impl HarnessOptions {
-    /// Returns the maximum time between two calls. Errors: invalid.
+    /// Returns the maximum time that the program may take between two requests. Errors: invalid, for text that is not a
+    /// duration, or zero.
     pub fn time(&self) -> Result<Duration> {
         let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
         if time.is_zero() {

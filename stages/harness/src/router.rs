@@ -1,11 +1,11 @@
-//! Routing of requests to their episodes: every episode has a separate path.
+//! Routes requests to their episodes. Every episode has a separate path on the server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trainyard_model_api::{Caller, ModelApiError, ModelCard, ModelHandler, PendingRequest};
 
-/// Requests of one episode that wait for the sampling loop, in order of arrival.
+/// Requests of one episode that wait for the sampling loop, in the order of arrival.
 #[derive(Default)]
 pub struct EpisodeQueue {
     requests: Mutex<VecDeque<PendingRequest>>,
@@ -16,11 +16,11 @@ impl EpisodeQueue {
     fn lock(&self) -> MutexGuard<'_, VecDeque<PendingRequest>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Returns the next request, if one waits.
+    /// Takes the next request, or returns `None` if no request waits.
     pub fn next(&self) -> Option<PendingRequest> {
         self.lock().pop_front()
     }
-    /// Blocks up to `timeout` for a request.
+    /// Blocks until a request waits, at most for `timeout`.
     pub fn wait(&self, timeout: Duration) {
         let waited = self.arrived.wait_timeout_while(self.lock(), timeout, |requests| requests.is_empty());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -35,13 +35,13 @@ impl EpisodeRouter {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<EpisodeQueue>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Creates the queue of an episode with this path.
+    /// Creates the queue of the episode with the path `base`.
     pub fn add(&self, base: &str) -> Arc<EpisodeQueue> {
         let queue = Arc::new(EpisodeQueue::default());
         self.lock().insert(base.to_string(), Arc::clone(&queue));
         queue
     }
-    /// Removes the queue of an ended episode.
+    /// Removes the queue of an ended episode, so that later requests are rejected.
     pub fn remove(&self, base: &str) {
         self.lock().remove(base);
     }

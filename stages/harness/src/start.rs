@@ -1,4 +1,4 @@
-//! Start of a program with its problem and the address of the model.
+//! Starts the program of an episode with its problem and the address of the model.
 
 use crate::options::HarnessOptions;
 use serde_json::{Value, json};
@@ -9,15 +9,16 @@ use trainyard_envs::programs::ProblemItem;
 use trainyard_process::{OneShotFolder, OneShotProgram, ProgramLog};
 use trainyard_tables::Problem;
 
-/// File of the problem in the program's folder.
+/// Name of the problem's file in the program's folder.
 const PROBLEM_FILE: &str = "problem.json";
-/// Maximum bytes of a variable; longer questions are in the file alone.
+/// Maximum bytes of a variable. Longer questions are only in the file.
 const MAX_VARIABLE_BYTES: usize = 64 << 10;
 
-/// Starts the program of an episode. `url` is the server's with the path of the episode, `key` the key for its
-/// requests.
+/// Copies the files of the program into a new folder, writes the problem, and starts the program. `url` is the address
+/// of the server with the path of the episode; `key` is the API key of the program.
 ///
-/// Errors: those of [`OneShotFolder::create`] and [`OneShotFolder::start`].
+/// Errors: invalid (a file of the program has the name of the problem's file), and those of [`OneShotFolder::create`]
+/// and [`OneShotFolder::start`].
 pub fn start(
     options: &HarnessOptions,
     problem: &Problem,
@@ -39,7 +40,7 @@ pub fn start(
     folder.start(&options.env, &variables(problem, seed, &file, url, key), log)
 }
 
-/// Returns a problem in the form for the program.
+/// Returns a problem as JSON for the program, without its answer unless `show_answer` is set.
 fn problem_json(options: &HarnessOptions, problem: &Problem, seed: u64) -> Value {
     let mut body = serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default();
     if let Some(map) = body.as_object_mut() {
@@ -65,7 +66,7 @@ fn variables(problem: &Problem, seed: u64, file: &Path, url: &str, key: &str) ->
         ("OPENAI_API_KEY", key.to_string()),
         ("ANTHROPIC_BASE_URL", url.to_string()),
         ("ANTHROPIC_API_KEY", key.to_string()),
-        // Disables data that the packages would send to their makers' services.
+        // Disables telemetry of the packages.
         ("OPENAI_AGENTS_DISABLE_TRACING", "1".to_string()),
         ("LANGSMITH_TRACING", "false".to_string()),
         ("NO_PROXY", "127.0.0.1".to_string()),

@@ -1,4 +1,4 @@
-//! A program's verdict on its own episode: the last line that it prints, if that is JSON.
+//! Reads a program's verdict on its own episode from the last line that it prints, if that is JSON.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,14 +10,14 @@ use trainyard_core::{Error, Result};
 pub struct ProgramVerdict {
     /// Answer, a text or a number.
     answer: Option<Value>,
-    /// Whether the answer is right; `None` leaves it to the verifier.
+    /// Whether the answer is correct; `None` leaves the decision to the verifier.
     pub correct: Option<bool>,
     /// Value of the reward `verdict`.
     pub reward: Option<f64>,
 }
 
 impl ProgramVerdict {
-    /// Returns the final answer as text.
+    /// Returns the final answer as text, or `None` if the verdict has no answer.
     pub fn answer(&self) -> Option<String> {
         match self.answer.as_ref()? {
             Value::Null => None,
@@ -27,7 +27,8 @@ impl ProgramVerdict {
     }
 }
 
-/// Reads the verdict in the last non-blank line of a text, or `None` if that is not a JSON object with one of the keys.
+/// Reads the verdict from the last non-blank line of a text. Returns `None` if that is not a JSON object with one of
+/// the keys.
 ///
 /// Errors: data, if a key has an invalid value.
 pub fn read(printed: &str) -> Result<Option<ProgramVerdict>> {

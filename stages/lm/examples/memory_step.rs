@@ -1,10 +1,10 @@
-//! Peak resident memory and seconds of training steps of a model of a given size, with random weights, next to the
-//! lower bound that `check` computes.
+//! Measures the peak resident memory and the seconds of training steps of a model of a given size, with random weights,
+//! next to the lower bound that `check` computes.
 //!
 //! `cargo run --release -p trainyard-lm --example memory_step -- SHAPE full|lora ROWS TOKENS [STEPS]`, where SHAPE is
-//! `22m`, `60m`, `135m` (SmolLM2-135M), `0.5b` or `1.5b` (Qwen2.5). The weights are written to a folder and read back,
-//! as a stage reads its input, so the peak is that of loading and training. Threads: RAYON_NUM_THREADS. Linux only: the
-//! peak is `VmHWM` of /proc/self/status.
+//! `22m`, `60m`, `135m` (SmolLM2-135M), `0.5b` or `1.5b` (Qwen2.5). The program writes the weights to a folder and
+//! reads them back, as a stage reads its input, so the peak is that of loading and training. RAYON_NUM_THREADS sets the
+//! number of threads. The program runs on Linux only: the peak is `VmHWM` of /proc/self/status.
 
 use candle_core::{Device, Tensor};
 use std::path::Path;

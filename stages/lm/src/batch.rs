@@ -1,8 +1,8 @@
-//! Token sequences of different lengths as one batch, and the fixed division of that batch into chunks of work.
+//! Holds token sequences of different lengths as one batch and divides the batch into chunks of work.
 //!
-//! Sequences are stored one after another without padding, so padding can neither cost time nor change a result. Chunks
-//! are whole sequences and depend on the batch alone, not on the number of threads, which keeps every sum in the same
-//! order.
+//! The batch stores its sequences one after another without padding, so padding can neither cost time nor change a
+//! result. Chunks are whole sequences. They depend on the batch alone and not on the number of threads, so every sum
+//! has the same order on every machine.
 
 use crate::config::ModelConfig;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub struct SequenceBatch {
 }
 
 impl SequenceBatch {
-    /// Creates a batch of at least one sequence, each with at least one token.
+    /// Creates a batch. Errors: no sequence, or a sequence without tokens.
     pub fn new(sequences: Vec<Vec<u32>>) -> Result<Self> {
         if sequences.is_empty() {
             return Err(Error::invalid("a batch without sequences").help("pass at least one sequence"));
@@ -56,8 +56,8 @@ impl SequenceBatch {
     pub fn longest(&self) -> usize {
         self.sequences.iter().map(Vec::len).max().unwrap_or(0)
     }
-    /// Checks that the batch fits the model. Errors: a sequence longer than its positions, or a token that the model or
-    /// its tokenizer lacks.
+    /// Checks that the batch fits the model. Errors: a sequence longer than the model's positions, or a token that the
+    /// model or its tokenizer lacks.
     pub fn expect_fit(&self, config: &ModelConfig) -> Result<()> {
         let (longest, positions) = (self.longest(), config.positions());
         if longest > positions {

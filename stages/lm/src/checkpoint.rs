@@ -1,9 +1,9 @@
-//! Weights in files: `config.json` and safetensors of a Hugging Face folder, and named tensors of any kind (optimizer
-//! state).
+//! Reads and writes weights in files: `config.json` and safetensors of a Hugging Face folder, and named tensors of any
+//! kind (optimizer state).
 //!
-//! Files are written here and not by candle, so that their metadata is exactly `{"format": "pt"}`, which transformers
-//! requires, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16 become
-//! f32. Errors name the file and the tensor.
+//! This module writes the files instead of candle, so that their metadata is exactly `{"format": "pt"}`, which
+//! transformers requires, and equal weights give equal bytes. It reads one file or the shards that an index names, and
+//! converts bf16 and f16 to f32. Errors name the file and the tensor.
 
 mod format;
 mod fused;
@@ -33,7 +33,7 @@ const SCORE_BIAS: &str = "score.bias";
 /// Folder of an adapter's base model.
 pub const BASE: &str = "base";
 
-/// Reads `config.json` of a model folder.
+/// Reads the `config.json` of a model folder.
 pub fn read_config(folder: &Path) -> Result<ModelConfig> {
     let path = folder.join("config.json");
     ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(folder.display()))
@@ -47,7 +47,7 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     Ok((config, weights))
 }
 
-/// Reads the weights of a folder as those of a model with this config. Errors: as in [`load_model`].
+/// Reads the weights of a folder for a model with this config. Errors: as in [`load_model`].
 pub fn load_weights(folder: &Path, config: &ModelConfig) -> Result<Weights> {
     let mut found = Weights::new();
     for file in weight_files(folder)? {
@@ -78,8 +78,8 @@ pub fn save_model(folder: &Path, config: &ModelConfig, weights: &Weights) -> Res
     save_model_as(folder, config, weights, &SaveOptions::default())
 }
 
-/// Writes the same with the number type and file sizes of the options. Errors: weights that are not finite, or not when
-/// rounded.
+/// Writes the files of [`save_model`] with the number type and file sizes of the options. Errors: weights that are not
+/// finite, or not when rounded.
 pub fn save_model_as(folder: &Path, config: &ModelConfig, weights: &Weights, options: &SaveOptions) -> Result<()> {
     expect_finite(weights)?;
     let weights = &with_score_bias(config, weights)?;
@@ -112,7 +112,7 @@ fn with_score_bias(config: &ModelConfig, weights: &Weights) -> Result<Weights> {
     Ok(weights)
 }
 
-/// Checks the range of bfloat16. Errors: data, for a weight beyond its largest number.
+/// Checks that the weights are in the range of bfloat16. Errors: data, for a weight beyond its largest number.
 fn expect_bf16(weights: &Weights) -> Result<()> {
     for (name, tensor) in weights {
         let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?;
@@ -138,7 +138,7 @@ pub fn link_model(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that all weights are finite. Errors: data, naming the tensor and the place of one that is not.
+/// Checks that all weights are finite. Errors: data, naming the tensor and the position of a number that is not finite.
 pub fn expect_finite(weights: &Weights) -> Result<()> {
     weights.iter().try_for_each(|(name, tensor)| expect_finite_tensor(name, tensor))
 }

@@ -1,4 +1,4 @@
-//! A model's `config.json`: its sizes, its family, and the architecture that the family's file read from it.
+//! Reads and writes a model's `config.json`: its sizes, its family, and the architecture that the family reads from it.
 
 use crate::families::{self, Architecture, ConfigSizes, Keys, ModelFamily, QkNorm, Rope, RopeScaling};
 use serde_json::{Map, Value, json};
@@ -8,7 +8,8 @@ use trainyard_core::{Error, Result};
 /// Keys of token ids, which are copied from the `config.json` that was read to the one that is written.
 const TOKEN_IDS: [&str; 3] = ["bos_token_id", "eos_token_id", "pad_token_id"];
 
-/// Sizes are counts of numbers; see the model cards of the families for their meaning.
+/// Sizes and construction of a model. Sizes are counts of numbers; the model cards of the families document their
+/// meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
     /// Family whose names and rules the config follows.
@@ -29,7 +30,7 @@ pub struct ModelConfig {
     pub head_dim: usize,
     /// Added to the mean square in every RMS norm.
     pub rms_norm_eps: f64,
-    /// Whether the language head reuses the embedding matrix, so that there is no `lm_head.weight`.
+    /// Whether the language head reuses the embedding matrix; the file then has no `lm_head.weight`.
     pub tie_word_embeddings: bool,
     /// Maximum tokens of a sequence in the file; see [`ModelConfig::positions`].
     pub max_position_embeddings: usize,
@@ -87,11 +88,12 @@ impl ModelConfig {
     pub fn query_width(&self) -> usize {
         self.num_attention_heads * self.head_dim
     }
-    /// Returns the width of all key heads together (that of values is the same).
+    /// Returns the width of all key heads together, which is also the width of all value heads.
     pub fn key_width(&self) -> usize {
         self.num_key_value_heads * self.head_dim
     }
-    /// Returns the numbers in the weights of the query norm and of the key norm, if there are such norms.
+    /// Returns the numbers in the weights of the query norm and of the key norm, or `None` if the family has no such
+    /// norms.
     pub fn qk_norm_widths(&self) -> Option<(usize, usize)> {
         match self.architecture.qk_norm {
             QkNorm::None => None,
@@ -160,7 +162,7 @@ impl ModelConfig {
         self.parameters().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Checks the sizes; errors name the key.
+    /// Checks the sizes. Errors name the key.
     pub fn validate(&self) -> Result<()> {
         let positive = [
             ("vocab_size", self.vocab_size),

@@ -1,11 +1,11 @@
-//! A Hugging Face model folder as every stage uses it: config, weights, tokenizer, chat template and generation config.
+//! Reads and writes Hugging Face model folders: config, weights, tokenizer, chat template and generation config.
 //!
-//! The five must fit each other. Mismatched parts, and data made with another tokenizer or template, are errors when
-//! the folder is read, not after an hour of training.
+//! All five parts must fit each other. Reading a folder fails if its parts do not match, and stages reject data made
+//! with another tokenizer or template before they train.
 //!
-//! A model with an adapter is a folder of PEFT (the adapter, tokenizer, template and generation config) with its base
-//! model in the folder `base`: `config.json` and weights, byte for byte unchanged. A store keeps equal files once, so
-//! fifty adapters of one base take its space once.
+//! A model with an adapter is a PEFT folder (adapter, tokenizer, template and generation config) whose folder `base`
+//! holds `config.json` and the weights of the base model, byte for byte unchanged. A store keeps equal files once, so
+//! fifty adapters of one base share one copy of the base. See `docs/design/0023-adapters-and-memory.md`.
 
 use crate::adapter::{Adapter, peft};
 use crate::checkpoint::{SaveOptions, save_model_as};
@@ -28,9 +28,9 @@ use trainyard_core::{Digest, Error, Result};
 pub struct GenerationConfig {
     /// Tokens that end a turn, in addition to those of the chat template.
     pub eos_token_id: Vec<u32>,
-    /// Padding token, kept for other programs; batches here have no padding.
+    /// Padding token, kept for other programs; batches of this crate have no padding.
     pub pad_token_id: Option<u32>,
-    /// Token that begins a text, kept for other programs; encoding here adds none.
+    /// Token that begins a text, kept for other programs; encoding in this crate adds none.
     pub bos_token_id: Option<u32>,
     /// Divides the logits; 1 = the model's own distribution.
     pub temperature: f64,
@@ -122,16 +122,16 @@ impl GenerationConfig {
     }
 }
 
-/// A model with everything that reading and writing text with it requires.
+/// A model and its tokenizer, chat template and generation config.
 #[derive(Debug, Clone)]
 pub struct ModelFolder {
     /// Shape of the decoder, from `config.json`.
     pub config: ModelConfig,
-    /// Tensors by Hugging Face name, as `config` lists them; those of the base, if there is an adapter.
+    /// Tensors by Hugging Face name, as `config` lists them. With an adapter, the tensors of the base model.
     pub weights: Weights,
     /// Adapter of the weights, if any.
     pub adapter: Option<Adapter>,
-    /// Folder from which `config` and `weights` were read, if they are still equal to it.
+    /// Folder from which `config` and `weights` were read; `None` once they differ from its files.
     pub source: Option<PathBuf>,
     /// Tokenizer and template.
     pub chat: ChatEncoder,
@@ -140,7 +140,7 @@ pub struct ModelFolder {
 }
 
 impl ModelFolder {
-    /// Joins the parts. Errors: parts that do not fit each other.
+    /// Joins the parts of a model. Errors: parts that do not fit each other.
     pub fn new(
         mut config: ModelConfig,
         weights: Weights,
@@ -159,11 +159,11 @@ impl ModelFolder {
         let chat = chat.with_stop_tokens(&generation.eos_token_id);
         Ok(Self { config, weights, adapter: None, source: None, chat, generation })
     }
-    /// Reads a folder. Errors name the file.
+    /// Reads all parts of a folder. Errors name the file.
     pub fn load(folder: &Path) -> Result<Self> {
         Self::read(folder, ChatTemplate::load(folder)?)
     }
-    /// Reads a folder with another template than its own (base models lack one).
+    /// Reads a folder with `template` instead of the folder's own, which base models lack.
     pub fn load_with_template(folder: &Path, template: ChatTemplate) -> Result<Self> {
         Self::read(folder, template)
     }
@@ -190,23 +190,24 @@ impl ModelFolder {
         model.source = Some(base);
         if adapted { model.adapted(peft::load(folder, &model.config)?) } else { Ok(model) }
     }
-    /// Returns the same model with an adapter, which replaces an existing one. Errors: an adapter of another model.
+    /// Returns the model with `adapter` in place of an existing adapter. Errors: an adapter of another model.
     pub fn adapted(&self, adapter: Adapter) -> Result<Self> {
         adapter.check(&self.config)?;
         let config = ModelConfig { num_labels: adapter.labels().or(self.config.num_labels), ..self.config.clone() };
         Ok(Self { config, adapter: Some(adapter), ..self.clone() })
     }
-    /// Returns the same model with the adapter merged into the weights.
+    /// Returns the model with the adapter merged into the weights.
     pub fn merged(&self) -> Result<Self> {
         let Some(adapter) = &self.adapter else { return Ok(self.clone()) };
         Ok(Self { weights: adapter.merged(&self.config, &self.weights)?, adapter: None, source: None, ..self.clone() })
     }
-    /// Writes all files of the folder. With an adapter, the base model's files are links to those that it was read
-    /// from.
+    /// Writes all files of the folder. With an adapter, the base model's files are links to the files of
+    /// [`ModelFolder::source`].
     pub fn save(&self, folder: &Path) -> Result<()> {
         self.save_as(folder, &SaveOptions::default())
     }
-    /// Writes the same with weights in the format of the options; those of a linked base are unchanged.
+    /// Writes the files of [`ModelFolder::save`] with weights in the format of the options; the files of a linked base
+    /// are unchanged.
     pub fn save_as(&self, folder: &Path, options: &SaveOptions) -> Result<()> {
         match &self.adapter {
             None => save_model_as(folder, &self.config, &self.weights, options)?,
@@ -233,13 +234,13 @@ impl ModelFolder {
             }
         }
     }
-    /// Returns the same model with other weights, without an adapter.
+    /// Returns the model with other weights and without an adapter.
     #[must_use]
     pub fn with_weights(&self, weights: Weights) -> Self {
         Self { weights, adapter: None, source: None, ..self.clone() }
     }
-    /// Returns the same model with the weights that another program trained, read from safetensors in a folder, and the
-    /// number of tensors that differ. Errors: weights of another shape, or of an adapter.
+    /// Returns the model with weights that another program trained, read from safetensors in a folder, and the number
+    /// of tensors that differ. Errors: weights of another shape, or of an adapter.
     pub fn with_external_weights(&self, folder: &Path) -> Result<(Self, usize)> {
         if peft::is_adapter(folder) {
             return Err(Error::invalid(format!("{}: an adapter, not a whole model", folder.display()))
@@ -253,7 +254,7 @@ impl ModelFolder {
         }
         Ok((start.with_weights(weights), changed))
     }
-    /// Returns the same model with a learner's parameters: all weights, or those of its adapter.
+    /// Returns the model with a learner's parameters: all weights, or those of its adapter.
     pub fn with_parameters(&self, parameters: &Parameters) -> Result<Self> {
         let tensors = parameters.to_weights()?;
         match &self.adapter {
@@ -278,7 +279,7 @@ impl ModelFolder {
     pub fn template_digest(&self) -> &Digest {
         self.chat.template().digest()
     }
-    /// Checks the origin of `what`. Errors: data whose tokens were made with another tokenizer or template.
+    /// Checks that the tokens of `what` were made with this tokenizer and template. Errors: data, if a digest differs.
     pub fn expect_digests(&self, tokenizer: &str, template: &str, what: &str) -> Result<()> {
         for (part, own, theirs) in
             [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)]
@@ -295,7 +296,7 @@ impl ModelFolder {
         Ok(())
     }
     /// Returns facts for downstream stages: `tokenizer_digest`, `template_digest`, `parameters`, `vocabulary`, and
-    /// `adapter` where there is one.
+    /// `adapter` if the model has one.
     pub fn metadata(&self) -> BTreeMap<String, Value> {
         let adapter = self.adapter.as_ref().map(|adapter| {
             let facts = json!({"kind": "lora", "rank": adapter.rank, "parameters": adapter.parameter_count()});

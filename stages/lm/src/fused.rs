@@ -1,5 +1,6 @@
-//! Linear layers that some families keep in one tensor: queries, keys and values, and gate and up. They are separate in
-//! memory and fused in files and adapters.
+//! Lists the linear layers that some families keep in one tensor: queries, keys and values, and gate and up.
+//!
+//! The layers are separate in memory and fused in files and adapters.
 
 use crate::config::ModelConfig;
 use std::ops::Range;
@@ -19,7 +20,7 @@ impl FusedLinear {
     pub fn rows(&self) -> usize {
         self.parts.iter().map(|(_, rows)| rows).sum()
     }
-    /// Returns every part with its rows of the fused layer.
+    /// Returns every part with its range of rows in the fused layer.
     pub fn ranges(&self) -> impl Iterator<Item = (&'static str, Range<usize>)> {
         self.parts.iter().scan(0, |first, (part, rows)| {
             let range = *first..*first + rows;
@@ -29,7 +30,7 @@ impl FusedLinear {
     }
 }
 
-/// Returns the fused layers of every decoder layer; empty if the family does not fuse them.
+/// Returns the fused layers of a decoder layer; empty if the family does not fuse layers.
 pub fn wholes(config: &ModelConfig) -> Vec<FusedLinear> {
     if !config.family.fused {
         return Vec::new();

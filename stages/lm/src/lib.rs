@@ -1,10 +1,10 @@
-//! Language models: decoders of the Llama kind and related ones ([`families`]), their training, checkpoints,
+//! Implements language models: decoders of the Llama kind and related ones ([`families`]), their training, checkpoints,
 //! tokenizers, chat templates and generation, on several backends.
 //!
-//! The reference runs on the CPU. Its training runs through a few custom operations with a hand-written backward
-//! ([`ops`], [`decoder`]): composed tensor operations spend most of their time on memory traffic, and several of
-//! candle's fused ones have no backward. Its generation has kernels whose result for a sequence does not depend on the
-//! other sequences of its batch.
+//! The reference runs on the CPU. Its training consists of a few custom operations with a hand-written backward
+//! ([`ops`], [`decoder`]), because composed tensor operations spend most of their time on memory traffic and several of
+//! candle's fused operations have no backward. The kernels of its generation compute a sequence with the same bits in
+//! every batch.
 
 pub mod adapter;
 pub mod backend;

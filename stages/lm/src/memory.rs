@@ -1,7 +1,7 @@
-//! A lower bound of the memory of training, from a model's shape and the options. `docs/adapters.md` has the formula.
+//! Computes a lower bound of the memory of training from a model's shape and the options.
 //!
-//! The bound counts the memory that a step over a full micro-batch requires. The rest (the program, its libraries,
-//! data, the allocator's reserves) makes the true peak larger.
+//! The bound counts the memory that a step over a full micro-batch requires; `docs/adapters.md` has the formula. The
+//! true peak is larger by the memory of the program, its libraries, the data and the allocator's reserves.
 
 use crate::adapter::{Adapter, AdapterOptions, linear_layers};
 use crate::config::ModelConfig;
@@ -20,7 +20,7 @@ pub struct TrainingMemory<'a> {
 }
 
 impl TrainingMemory<'_> {
-    /// Returns the minimum bytes for a model of this shape.
+    /// Returns the minimum bytes of training a model of this shape.
     pub fn lower_bound(&self, config: &ModelConfig) -> u64 {
         let base = config.parameter_count() as u64;
         let added = self.adapter.map_or(0, |options| adapter_parameters(config, options));
@@ -39,7 +39,7 @@ impl TrainingMemory<'_> {
     }
 }
 
-/// Returns the numbers of an adapter; 0 if its targets are invalid, which is reported elsewhere.
+/// Returns the numbers of an adapter; 0 if its targets are invalid, which another check reports.
 fn adapter_parameters(config: &ModelConfig, options: &AdapterOptions) -> u64 {
     let targets = Adapter::targets(config, options).unwrap_or_default();
     let all = linear_layers(config).into_iter().filter(|layer| targets.contains(&layer.name));

@@ -1,4 +1,4 @@
-//! Weights as plain numbers: output of learners, input of samplers, content of checkpoints.
+//! Holds weights as plain numbers: the output of learners, the input of samplers, the content of checkpoints.
 
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::generate::WeightSource;
@@ -24,11 +24,11 @@ pub struct ModelParameter {
 pub struct Parameters(pub BTreeMap<String, ModelParameter>);
 
 impl Parameters {
-    /// Reads a safetensors file.
+    /// Reads the parameters of a safetensors file.
     pub fn load(path: &Path) -> Result<Self> {
         Self::from_weights(&load_tensors(path)?)
     }
-    /// Writes a safetensors file; equal numbers give equal bytes.
+    /// Writes the parameters to a safetensors file; equal numbers give equal bytes.
     pub fn save(&self, path: &Path) -> Result<()> {
         save_tensors(path, &self.to_weights()?)
     }

@@ -1,4 +1,4 @@
-//! The stage kinds of this crate: one line each, sorted.
+//! Lists the stage kinds of this crate, one line each, sorted.
 
 use trainyard_api::{DynStage, erase};
 

@@ -1,4 +1,4 @@
-//! Facts of a model before it exists, which stages pass on, and the checks that use them.
+//! Computes facts of a model before it exists, which stages pass on, and checks options against them.
 
 use crate::adapter::{AdapterOptions, AdapterShape, LinearLayer, linear_layers, matches_target};
 use crate::config::ModelConfig;
@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use trainyard_core::units::format_size;
 use trainyard_core::{Error, Facts, OptionProblem, WiredInputs};
 
-/// The fact that is the model's `config.json`.
+/// Name of the fact that holds the model's `config.json`.
 pub const SHAPE: &str = "shape";
-/// The fact that is the shape of the model's adapter; null for a model known to lack one.
+/// Name of the fact that holds the shape of the model's adapter; the fact is null for a model known to lack one.
 pub const ADAPTER: &str = "adapter";
-/// The fact that is the reason why the model's template cannot show tool results.
+/// Name of the fact that holds the reason why the model's template cannot show tool results.
 pub const LOST_RESULTS: &str = "lost_tool_results";
-/// The fact that is the source of the model's template, if it describes tools itself; null, if it does not.
+/// Name of the fact that holds the source of the model's template, or null if the template does not describe tools
+/// itself.
 pub const TOOL_TEMPLATE: &str = "tool_template";
 
 /// Returns the facts of an output `model` that has the shape, the tokenizer and the template of the input `model`.
@@ -25,14 +26,14 @@ pub fn passthrough_facts(inputs: &WiredInputs) -> BTreeMap<String, Facts> {
     [("model".to_string(), facts)].into()
 }
 
-/// Returns the same facts for a whole model, without an adapter.
+/// Returns the facts of [`passthrough_facts`] for a whole model, without an adapter.
 pub fn whole(inputs: &WiredInputs) -> BTreeMap<String, Facts> {
     let mut outputs = passthrough_facts(inputs);
     outputs.entry("model".into()).or_default().insert(ADAPTER.into(), Value::Null);
     outputs
 }
 
-/// Returns the facts of an output `model` that was trained from the input `model`, with these options of an adapter.
+/// Returns the facts of an output `model` that was trained from the input `model` with these options of an adapter.
 pub fn trained(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) -> BTreeMap<String, Facts> {
     let Some(options) = adapter.filter(|options| !options.merge) else { return whole(inputs) };
     let mut outputs = passthrough_facts(inputs);
@@ -42,7 +43,7 @@ pub fn trained(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) -> BTreeM
     outputs
 }
 
-/// Returns the same facts for a model whose language head was replaced by a scoring head with this many outputs.
+/// Returns `outputs` for a model whose language head was replaced by a scoring head with `labels` outputs.
 pub fn scoring(mut outputs: BTreeMap<String, Facts>, labels: usize) -> BTreeMap<String, Facts> {
     let shape = outputs.get_mut("model").and_then(|facts| facts.get_mut(SHAPE));
     if let Some(shape) = shape
@@ -63,7 +64,7 @@ pub fn parameters(inputs: &WiredInputs) -> Option<usize> {
     known(inputs, "model").map(|config| config.parameter_count())
 }
 
-/// Returns problems, at their places, if the input `model` cannot have the adapter of these options: names that match
+/// Returns problems at their pointers if the input `model` cannot have the adapter of these options: names that match
 /// no layer, or an existing adapter that differs.
 pub fn adapter_problems(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) -> Vec<OptionProblem> {
     let Some((options, config)) = adapter.zip(known(inputs, "model")) else { return Vec::new() };
@@ -79,7 +80,7 @@ pub fn adapter_problems(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) 
     problems
 }
 
-/// Returns the entries of `targets` that match no layer.
+/// Returns a problem for each entry of `targets` that matches no layer.
 fn unknown_targets(options: &AdapterOptions, layers: &[LinearLayer]) -> Vec<OptionProblem> {
     let unknown = |target: &str| !layers.iter().any(|layer| matches_target(target, &layer.name));
     let mut last: Vec<&str> = layers.iter().filter_map(|layer| layer.name.rsplit('.').next()).collect();
@@ -156,7 +157,8 @@ pub fn too_large(inputs: &WiredInputs, training: &TrainingMemory<'_>) -> Option<
     (need > have).then(|| OptionProblem::new("/micro_batch_tokens", message).help(help))
 }
 
-/// Returns the facts of a model folder or GGUF file.
+/// Returns the facts of a model folder or GGUF file. `None` omits a fact; an `adapter` of `Some(None)` records that
+/// the model has no adapter.
 pub(crate) fn facts(shape: Option<&ModelConfig>, adapter: Option<Option<AdapterShape>>) -> Facts {
     let shape = shape.map(|shape| (SHAPE.to_string(), shape.to_json()));
     let adapter = adapter.map(|adapter| (ADAPTER.to_string(), json!(adapter)));

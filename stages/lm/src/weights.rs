@@ -1,4 +1,4 @@
-//! Weights of a model as tensors, for the decoder, checkpoints and adapters.
+//! Defines the weights of a model as tensors, for the decoder, checkpoints and adapters.
 
 use candle_core::Tensor;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Rows of input ports in the columns of an engine, as JSON Lines.
+//! Writes the rows of input ports as JSON Lines in the columns of an engine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,12 +10,13 @@ use trainyard_core::error::io_error;
 use trainyard_data::export::{ExportForm, ExportFormat, ExportOmissions, ExportSource, export};
 use trainyard_tables::ordered;
 
-/// An input port and the form of its rows; `None` = the default form of the artifact.
+/// Name of an input port and the form of its rows; `None` = the default form of the artifact.
 pub type RowPort = (&'static str, Option<ExportForm>);
 
-/// Writes the files of the connected ports; returns them and the total number of rows. Fields that the format cannot
-/// express are counted in the log. Errors: data (broken rows, no row), invalid (a form that the artifact or the format
-/// lacks).
+/// Writes a file for each connected port into `folder`. Returns the files by port and the total number of rows. The log
+/// reports the number of fields that the format cannot express.
+///
+/// Errors: data (invalid rows, or no row), invalid (a form that the artifact or the format lacks).
 pub fn write(
     context: &StageContext,
     ports: &[RowPort],

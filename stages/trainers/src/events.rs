@@ -1,7 +1,8 @@
-//! Events of a running trainer: lines of JSON that it appends to a file.
+//! Reads the events of a running trainer, which it appends to a file as lines of JSON.
 //!
-//! `{"step": 3, "steps": 100, "metrics": {"loss": 1.25}}` is progress and a point of each learning curve.
-//! `{"checkpoint": "/…/checkpoint-50", "step": 50}` reports that a folder is complete and may be resumed from.
+//! `{"step": 3, "steps": 100, "metrics": {"loss": 1.25}}` reports progress and adds a point to each learning curve.
+//! `{"checkpoint": "/…/checkpoint-50", "step": 50}` reports that a folder is complete, so that training can resume from
+//! it.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub struct TrainerEvent {
     /// Total number of steps, once it is known.
     #[serde(default)]
     pub steps: Option<u64>,
-    /// Values at this step. Those that are not numbers (JSON has no NaN) end the stage.
+    /// Values at this step. A value that is null (JSON has no NaN) ends the stage.
     #[serde(default)]
     pub metrics: BTreeMap<String, Option<f64>>,
     /// Folder from which training can resume after this step.
@@ -34,18 +35,18 @@ pub struct TrainerEvent {
 pub struct TrainerEventReader {
     path: PathBuf,
     read: u64,
-    /// The unfinished line.
+    /// Bytes of the unfinished last line.
     partial: Vec<u8>,
     lines: u64,
 }
 
 impl TrainerEventReader {
-    /// Creates a reader of a file that may not exist yet.
+    /// Creates a reader of the file `path`, which need not exist yet.
     pub fn new(path: PathBuf) -> Self {
         Self { path, read: 0, partial: Vec::new(), lines: 0 }
     }
-    /// Returns the events since the last call. Errors: data (a line that is not an event, with its number), those of
-    /// reading.
+    /// Reads the events that were appended since the last call. Errors: data (a line that is not an event, with its
+    /// number), and those of reading.
     pub fn read_new(&mut self) -> Result<Vec<TrainerEvent>> {
         let Ok(mut file) = File::open(&self.path) else { return Ok(Vec::new()) };
         let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Following a running trainer: its events become progress, curves and resume points until it ends.
+//! Follows a running trainer until it ends. Its events become progress, learning curves and resume points.
 
 use crate::events::{TrainerEvent, TrainerEventReader};
 use crate::progress::{LOSS, TrainerProgress};
@@ -12,10 +12,11 @@ use trainyard_process::{OneShotProgram, ProgramExit};
 /// Interval at which a trainer is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits for the end of a trainer. `watch` fails if a concurrent service has failed.
+/// Waits for the end of a trainer, and returns `progress` with its reports. `watch` is polled and fails if a concurrent
+/// service has failed.
 ///
-/// Errors: cancelled; data (a broken event, a number that is not finite, a trainer that failed, with its last lines);
-/// those of `watch`.
+/// Errors: cancelled; data (an invalid event, a number that is not finite, or a failed trainer, with its last lines);
+/// those of `watch`. The trainer is killed.
 pub fn follow(
     context: &StageContext,
     mut trainer: OneShotProgram,
@@ -25,7 +26,7 @@ pub fn follow(
 ) -> Result<TrainerProgress> {
     let mut events = TrainerEventReader::new(events);
     loop {
-        // Checked first, so that lines written before the end are read after it.
+        // The exit is checked first, so that lines written before the end are read after it.
         let exit = trainer.poll_exit();
         watch()?;
         for event in events.read_new()? {

@@ -1,4 +1,4 @@
-//! Input of a trainer: one JSON file, whose path is in the variable `TRAINYARD_JOB`.
+//! Defines the input of a trainer: one JSON file, whose path is in the variable `TRAINYARD_JOB`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,8 +17,7 @@ pub struct TrainerJob {
     pub job_format: u32,
     /// A Hugging Face folder: the model to start from. Read-only.
     pub model: PathBuf,
-    /// Input port → a file of JSON Lines with its rows, in the columns of the engine. Ports that are not connected are
-    /// absent.
+    /// Files of JSON Lines with the rows of each connected input port, in the columns of the engine.
     pub data: BTreeMap<String, PathBuf>,
     /// An empty folder for the trained weights, as `.safetensors`.
     pub output: PathBuf,
@@ -37,7 +36,7 @@ pub struct TrainerJob {
 }
 
 impl TrainerJob {
-    /// Writes the file.
+    /// Writes the job to a file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(|e| Error::bug(format!("a job has no JSON form: {e}")))?;
         std::fs::write(path, text).map_err(|e| io_error(path, &e))

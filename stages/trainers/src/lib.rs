@@ -1,5 +1,5 @@
-//! Third-party trainers as stages: their program gets a model and rows in its own columns, is followed while it runs,
-//! and its output weights become a model artifact.
+//! Runs third-party trainers as stages. A trainer gets a model and rows in its own columns. The stage follows the
+//! trainer while it runs, and publishes its output weights as a model artifact.
 //!
 //! A trainer is any program that reads one JSON file (its `job`) and appends lines of JSON to another (its `events`).
 //! `engine/command` runs a user-defined program through this interface, and the other kinds contain a program

@@ -1,12 +1,13 @@
-//! Reports of a trainer.
+//! Defines the state that a trainer has reported so far.
 
 use serde::{Deserialize, Serialize};
 use trainyard_api::curves::LearningCurves;
 
-/// Metric in progress lines.
+/// Name of the metric in progress lines.
 pub const LOSS: &str = "loss";
 
-/// Reports of a trainer so far. Resume points store it: a trainer that resumes after its last step reports no more.
+/// Reports of a trainer so far. Resume points contain them, since a resumed trainer does not report earlier steps
+/// again.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainerProgress {
     /// Every metric by step.

@@ -1,11 +1,11 @@
-//! The stage kinds of this crate: one line each, sorted.
+//! Lists the stage kinds of this crate, one line each, sorted.
 
 use crate::{command, trl};
 use std::sync::Arc;
 use trainyard_api::{DynStage, erase};
 use trainyard_data::DataParts;
 
-/// Returns all engines, with the supported formats of rows.
+/// Returns all engines. `parts` has the formats of rows, and the environments and rewards for rollouts.
 pub fn stages(parts: &Arc<DataParts>) -> Vec<Box<dyn DynStage>> {
     vec![
         erase(command::CommandTrainer { parts: Arc::clone(parts) }),

@@ -1,4 +1,4 @@
-//! Output of a trainer: the weights as a model artifact, and a report.
+//! Publishes the output of a trainer: its weights as a model artifact, and a report.
 
 use crate::progress::{LOSS, TrainerProgress};
 use std::path::Path;
@@ -7,7 +7,7 @@ use trainyard_core::{DeclaredMetrics, Error, MetricInfo, Reduce, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::checkpoint::SaveOptions;
 
-/// Returns the number of points at the end of a curve whose mean is the metric.
+/// Returns the number of last points of a curve over which a metric is averaged.
 fn tail(points: usize) -> usize {
     points.div_ceil(10).max(1)
 }
@@ -26,10 +26,11 @@ pub fn metrics() -> DeclaredMetrics {
     .into()
 }
 
-/// Publishes the weights in `folder`, which were trained from `start`, and the report. A declared metric with the name
-/// of a curve is the mean of its last tenth.
+/// Publishes the report and the weights in `folder`, which were trained from `start`. A declared metric with the name
+/// of a curve is the mean of the last tenth of the curve.
 ///
-/// Errors: data (no step was done, no weight changed, weights of another shape), invalid (an adapter).
+/// Errors: data (no optimizer step was reported, no weight changed, or weights have another shape), invalid (an
+/// adapter).
 pub fn publish(
     context: &mut StageContext,
     (title, start, save): (&str, &ModelFolder, &SaveOptions),

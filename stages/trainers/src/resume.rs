@@ -1,6 +1,6 @@
-//! Resume points: a trainer's own checkpoint, stored with its reports up to it.
+//! Stores and restores resume points: a checkpoint of the trainer, with its reports up to that step.
 //!
-//! The store keeps flat folders. Names of files in subfolders contain their path, with `/` written as `%2F`.
+//! The store accepts flat folders only. The name of a file in a subfolder is its whole path, with `/` written as `%2F`.
 
 use crate::progress::TrainerProgress;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use trainyard_core::{Error, Result};
 /// Prefix of the names of the trainer's files in a resume point.
 const PREFIX: &str = "trainer-";
 
-/// Stores a folder of the trainer as the resume point of the last reported step. Errors: data (the folder is missing),
-/// those of the disk.
+/// Stores the trainer's checkpoint `folder` as the resume point of the last reported step. Errors: data (the folder is
+/// missing), and those of the disk.
 pub fn save(context: &StageContext, progress: &TrainerProgress, folder: &Path) -> Result<()> {
     let step = progress.steps;
     if !folder.is_dir() {
@@ -33,7 +33,8 @@ pub fn save(context: &StageContext, progress: &TrainerProgress, folder: &Path) -
     })
 }
 
-/// Restores the newest resume point to `folder`, in the trainer's layout, and returns the reports up to it.
+/// Restores the newest resume point to `folder`, in the trainer's layout. Returns the reports up to it, or `None` if
+/// there is no resume point.
 pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<TrainerProgress>> {
     let Some((progress, from)) = checkpoint::latest::<TrainerProgress>(context)? else { return Ok(None) };
     for entry in std::fs::read_dir(&from).map_err(|e| io_error(&from, &e))? {
@@ -44,13 +45,13 @@ pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<TrainerPro
         if let Some(parent) = to.parent() {
             std::fs::create_dir_all(parent).map_err(|e| io_error(parent, &e))?;
         }
-        // A copy: trainers write into the folder that they resume from.
+        // The file is copied, since trainers write into the folder that they resume from.
         std::fs::copy(&path, &to).map_err(|e| io_error(&to, &e))?;
     }
     Ok(Some(progress))
 }
 
-/// Returns relative paths of all files, sorted.
+/// Returns the relative paths of all files below a folder, sorted.
 fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut pending) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(at) = pending.pop() {

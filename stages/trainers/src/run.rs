@@ -1,4 +1,4 @@
-//! One training: rows are written, the trainer is started and followed, and its output is published.
+//! Runs one training: it writes rows, starts and follows the trainer, and publishes its output.
 
 use crate::columns::{self, RowPort};
 use crate::follow;
@@ -21,14 +21,14 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_process::{OneShotFolder, ProgramLog};
 
-/// Wait policy of OpenMP threads.
+/// Variable that sets how idle OpenMP threads wait.
 const OMP_WAIT_POLICY: &str = "OMP_WAIT_POLICY";
 
 /// A trainer and its input.
 pub struct TrainerRun<'t> {
     /// Heading of the report.
     pub title: &'t str,
-    /// The program, with its files in a folder.
+    /// Program with its files in a folder.
     pub program: OneShotFolder,
     /// Names of variables that the program gets in addition to the default ones.
     pub env: &'t [String],
@@ -64,7 +64,8 @@ pub fn ports(rows: Vec<PortInfo>) -> Ports {
     }
 }
 
-/// Trains. Errors: those of the rows, of the program and of its output.
+/// Trains and publishes the trained model with a report. Resumes from the newest resume point, if there is one. Errors:
+/// those of the rows, of the program and of its output.
 pub fn train(training: TrainerRun<'_>, context: &mut StageContext) -> Result<()> {
     let start = ModelFolder::load(&context.input("model")?.folder).map_err(|e| e.at("input `model`"))?;
     let (mut source, scratch) = (training.data, folder(context, "work")?);
@@ -92,7 +93,7 @@ pub fn train(training: TrainerRun<'_>, context: &mut StageContext) -> Result<()>
     job.write(&path)?;
     let mut variables = vec![(JOB_VARIABLE, path.display().to_string()), ("OMP_NUM_THREADS", context.cpus.to_string())];
     if !training.env.iter().any(|name| name == OMP_WAIT_POLICY) {
-        // Threads that spin while they wait make a trainer many times slower where other processes use the cores, too.
+        // Spinning threads make a trainer many times slower if other processes use the same cores.
         variables.push((OMP_WAIT_POLICY, "PASSIVE".to_string()));
     }
     let start_program = |input| training.program.start_with(input, training.env, &variables, log(context));
@@ -113,8 +114,8 @@ pub fn train(training: TrainerRun<'_>, context: &mut StageContext) -> Result<()>
 }
 
 impl TrainingData<'_> {
-    /// Writes files of rows by port; returns them and the total number of rows. For rollouts they contain the
-    /// problems' ids, whose content only the stage uses.
+    /// Writes files of rows for each port, and returns them with the total number of rows. For rollouts the files
+    /// contain only the ids of problems, since only the stage uses their content.
     fn write(&self, context: &StageContext, folder: &Path) -> Result<(BTreeMap<String, PathBuf>, u64)> {
         match self {
             Self::Rows(format, ports) => {
@@ -140,7 +141,7 @@ impl TrainingData<'_> {
     }
 }
 
-/// Creates an empty folder of the attempt.
+/// Creates a folder in the attempt's scratch folder.
 fn folder(context: &StageContext, name: &str) -> Result<PathBuf> {
     let path: &Path = &context.scratch.join(name);
     std::fs::create_dir_all(path).map_err(|e| io_error(path, &e))?;

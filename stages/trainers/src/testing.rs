@@ -1,4 +1,4 @@
-//! Shared by the tests of this crate: a stage context over a folder.
+//! Provides a stage context over a folder for the tests of this crate.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{Result, Secrets};
 
-/// Stores resume points in a folder.
+/// Checkpoint store in a folder.
 struct FolderCheckpointStore {
     folder: PathBuf,
     steps: Mutex<Vec<u64>>,
@@ -35,8 +35,8 @@ impl Reporter for TrainerTestReporter {
     fn report(&self, _: AttemptMessage) {}
 }
 
-/// Creates a context without inputs, whose outputs, scratch and resume points are in `folder`. Resume points of an
-/// earlier context of the same folder are found.
+/// Creates a context without inputs, whose outputs, scratch and resume points are in `folder`. It finds the resume
+/// points of an earlier context of the same folder.
 pub fn context(folder: &Path) -> StageContext {
     let checkpoints = folder.join("kept");
     std::fs::create_dir_all(&checkpoints).unwrap();

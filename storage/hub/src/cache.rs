@@ -1,5 +1,5 @@
-//! The cache of `huggingface_hub`: `datasets--OWNER--NAME/{blobs, refs, snapshots/COMMIT}`, where snapshots link to
-//! blobs. Both programs share fetched files.
+//! Reads and writes the cache of `huggingface_hub`: `datasets--OWNER--NAME/{blobs, refs, snapshots/COMMIT}`, where
+//! snapshots link to blobs. Trainyard and `huggingface_hub` share the files in it.
 
 use crate::location::{DatasetLocation, is_commit};
 use std::fs::File;
@@ -17,7 +17,7 @@ impl HubCache {
     pub fn at(folder: PathBuf) -> Self {
         Self { folder }
     }
-    /// Returns the commit that a revision had when it was last resolved.
+    /// Returns the commit that a revision had when it was last resolved; `None` if the cache does not record it.
     pub fn commit(&self, location: &DatasetLocation) -> Option<String> {
         let commit = std::fs::read_to_string(self.reference(location)).ok()?;
         Some(commit.trim().to_string()).filter(|commit| is_commit(commit))

@@ -1,4 +1,4 @@
-//! Requests to the hub: the commit of a revision, the files of a commit, a file.
+//! Sends the requests to the hub: for the commit of a revision, the files of a commit, and the content of a file.
 
 use crate::HubSettings;
 use crate::location::{DatasetLocation, is_commit};
@@ -35,7 +35,7 @@ struct Sibling {
 
 impl HubClient {
     pub fn new(settings: &HubSettings) -> Result<Self> {
-        // Another part of the program may have installed it.
+        // Another part of the program may have installed a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let endpoint = Url::parse(&settings.endpoint)
             .map_err(|e| Error::invalid(format!("HF_ENDPOINT is `{}`: {e}", settings.endpoint)))?;
@@ -83,7 +83,7 @@ impl HubClient {
 
     async fn get(&self, path: &[&str], place: &str) -> Result<Response> {
         let mut url = self.endpoint.clone();
-        // This escapes a slash within a part, as in `refs/convert/parquet`.
+        // `extend` escapes a slash within a part, as in `refs/convert/parquet`.
         url.path_segments_mut()
             .map_err(|()| Error::invalid(format!("HF_ENDPOINT is `{}`, which has no paths", self.endpoint)))?
             .pop_if_empty()

@@ -1,9 +1,10 @@
-//! Data sets of the Hugging Face hub as sources of a stage: `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
+//! Resolves and fetches data sets of the Hugging Face hub, which are sources of a stage:
+//! `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
 //!
-//! A revision is resolved to its commit when a plan is made, so that a digest always means the same bytes; an attempt
-//! fetches files of that commit into the cache of `huggingface_hub`, unless they are there already. The crate `hf-hub`
-//! would add a second copy of the TLS stack; this crate implements the required part of the interface with the HTTP
-//! client of the workspace (`docs/design/0024`).
+//! A plan pins the revision to its commit, so that a digest always means the same bytes. An attempt fetches the files
+//! of that commit into the cache of `huggingface_hub`, unless the cache contains them. The crate `hf-hub` would add a
+//! second copy of the TLS stack; this crate implements the required part of the interface with the HTTP client of the
+//! workspace (`docs/design/0024`).
 
 mod cache;
 mod client;

@@ -1,4 +1,4 @@
-//! Locations on the hub.
+//! Parses locations of data sets on the hub: `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
 
 use std::fmt;
 use trainyard_core::{Error, Result};

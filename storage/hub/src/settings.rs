@@ -1,4 +1,4 @@
-//! Environment variables shared with Hugging Face's programs.
+//! Reads the environment variables that Trainyard shares with Hugging Face's programs.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! Tests against a loopback server that responds to the three requests as the hub does. They send no external requests.
+//! Tests the crate against a loopback server that responds to its three requests as the hub does. No test sends a
+//! request to another machine.
 
 use super::*;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Parquet tables as tables of an in-memory SQLite database, loaded one batch at a time.
+//! Loads Parquet tables into an in-memory SQLite database, one batch at a time.
 
 use crate::flatten::{CellKind, ColumnFlattener, map_keys};
 use crate::functions;

@@ -1,7 +1,7 @@
 //! Translates common SQL into SQLite's dialect.
 //!
 //! `/` divides integers into a float, as in most analytical query engines; `x::int`, `ILIKE` and regular expressions
-//! work; functions have their common names.
+//! are supported; functions have their common names.
 
 use crate::flatten::CellKind;
 use crate::functions::AGGREGATES;

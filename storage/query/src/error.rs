@@ -1,4 +1,4 @@
-//! Converts SQLite's errors: nearly always the statement is wrong.
+//! Converts SQLite's errors. Nearly all of them are mistakes in the statement.
 
 use rusqlite::{Error as Sqlite, ErrorCode};
 use trainyard_core::{Error, ErrorKind};

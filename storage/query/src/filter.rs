@@ -1,7 +1,7 @@
-//! Filter expressions: one boolean SQL expression over the columns of a table, evaluated for every row.
+//! Evaluates filter expressions: one boolean SQL expression over the columns of a table, for every row.
 //!
-//! An expression has no joins and no subqueries, so it cannot multiply rows. Time and memory are not bounded here:
-//! filters are written in workflow files, and the attempt that runs one is a separate process with a `timeout`.
+//! An expression has no joins and no subqueries, so it cannot multiply rows. Its time and memory are not bounded here:
+//! a filter comes from a workflow file, and the attempt that evaluates it is a separate process with a `timeout`.
 
 use crate::database::{QueryDatabase, QueryLimits};
 use crate::dialect::{kind_of, rewrite_row_expression};

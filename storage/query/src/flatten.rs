@@ -1,5 +1,5 @@
-//! Nested Arrow columns as flat ones: fields of structs, keys of maps and names of lists of `{name, value}` become
-//! separate columns.
+//! Flattens nested Arrow columns: fields of structs, keys of maps and names of lists of `{name, value}` become separate
+//! columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};

@@ -1,6 +1,7 @@
-//! Functions that SQL users expect and SQLite lacks: mathematics, regular expressions, statistics, lists.
+//! Registers functions that SQL users expect and SQLite lacks: mathematics, regular expressions, statistics, lists.
 //!
-//! Lists are JSON text. Aggregates work over windows, too. All functions return null for null.
+//! Lists are JSON text. Aggregates also work as window functions, and skip nulls. Other functions return null for a
+//! null argument, except that the pattern of `regexp_like` must not be null.
 
 use regex::Regex;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags, WindowAggregate};

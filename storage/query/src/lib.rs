@@ -1,14 +1,15 @@
-//! SQL over Parquet tables: one read-only SELECT, and filter expressions.
+//! Queries Parquet tables by SQL: one read-only SELECT, or a filter expression.
 //!
-//! The columns that a statement can name are loaded into an in-memory SQLite database, which runs it. It has no access
-//! to other files, and a second statement is rejected.
+//! The columns that a statement can name are loaded into an in-memory SQLite database, which runs the statement. The
+//! database has no access to other files, and a second statement is rejected.
 //!
-//! Nested columns are flattened: a struct `sampling` becomes `sampling_temperature`, …; a map, or a list of names and
-//! values such as `rewards`, one column per key (`rewards_answer`); other lists of structs (`messages`, `verdicts`)
-//! JSON text. Lists of numbers are JSON text in SQL, too, and are returned as lists. NaN is null. Integers beyond 2^63
-//! keep their digits but compare as text.
+//! Nested columns are flattened. A struct `sampling` becomes `sampling_temperature`, …; a map, or a list of names and
+//! values such as `rewards`, becomes one column per key (`rewards_answer`); another list of structs (`messages`,
+//! `verdicts`) becomes JSON text. A list of numbers is JSON text in SQL too, and is returned as a list. NaN is null.
+//! Integers beyond 2^63 keep their digits but compare as text.
 //!
-//! The limits bound the input and the result. Intermediate rows of a join are bounded only by the process that runs it.
+//! The limits bound the input and the result. Only the process that runs the query can bound the intermediate rows of a
+//! join.
 
 mod database;
 mod dialect;

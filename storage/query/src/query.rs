@@ -1,4 +1,4 @@
-//! `artifacts query`: one SELECT over one or more tables.
+//! Runs the statement of `artifacts query`: one SELECT over one or more tables.
 
 use crate::database::{QueryDatabase, QueryLimits, column_names, quoted};
 use crate::dialect::{kind_of, rewrite_for_sqlite};

@@ -1,4 +1,4 @@
-//! Query results, as JSON and as aligned text.
+//! Holds the result of a query, and formats it as JSON and as aligned text.
 
 use crate::flatten::CellKind;
 use rusqlite::types::Value as Cell;

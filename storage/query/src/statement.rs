@@ -1,4 +1,4 @@
-//! Validates statements, which must be one SELECT, and finds the columns that they can touch.
+//! Validates statements, which must be one SELECT, and finds the columns that they can read.
 
 use sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, Visit, Visitor};
 use sqlparser::dialect::GenericDialect;
@@ -16,7 +16,7 @@ pub(crate) struct ParsedStatement {
     pub unordered: bool,
 }
 
-/// Columns that a text can touch.
+/// Columns that a statement can read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ColumnSelection {
     All,
@@ -54,7 +54,8 @@ pub(crate) fn parse_query(sql: &str) -> Result<ParsedStatement> {
     Ok(ParsedStatement { query: query.clone(), columns: referenced_columns(sql)?, unordered: unordered(query) })
 }
 
-/// Returns the columns that a text can touch: all if it contains `*` (but for `count(*)`) or joins by unnamed columns.
+/// Returns the columns that a statement can read: all if it contains `*` (but for `count(*)`) or joins by unnamed
+/// columns.
 pub(crate) fn referenced_columns(text: &str) -> Result<ColumnSelection> {
     let tokens = Tokenizer::new(&GenericDialect {}, text)
         .tokenize()

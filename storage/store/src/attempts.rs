@@ -1,8 +1,8 @@
-//! The files of an attempt: `spec.json`, `cancel`, `heartbeat.json`, and at its end `result.json` or `failure.json`.
-//! Its log and metrics are in [`crate::streams`].
+//! Stores the files of an attempt: `spec.json`, `cancel` and `heartbeat.json`, and at its end `result.json` or
+//! `failure.json`. [`crate::streams`] stores its log and metrics.
 //!
-//! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it. Only
-//! `heartbeat.json` is ever overwritten; no decision depends on it.
+//! `result.json` is create-only, so only one of two processes that claim the same attempt number ends the attempt. Only
+//! `heartbeat.json` is ever overwritten, and no decision depends on it.
 
 use crate::connection::CreateOutcome;
 use crate::layout;
@@ -14,7 +14,8 @@ use trainyard_core::attempt::{AttemptFailure, AttemptResult, AttemptSpec, Cancel
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
 
 impl Store {
-    /// Puts `spec.json`; putting it again is harmless. Errors: bug (this attempt number has another spec).
+    /// Puts `spec.json`. A second put of the same spec has no effect. Errors: bug (this attempt number has another
+    /// spec).
     pub async fn put_spec(&self, spec: &AttemptSpec) -> Result<()> {
         let path = format!("{}/spec.json", layout::attempt(&spec.run, &spec.stage, spec.attempt));
         match self.create(&path, encode(&path, spec)?).await? {
@@ -28,7 +29,7 @@ impl Store {
     pub async fn spec(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptSpec>> {
         self.json(&format!("{}/spec.json", layout::attempt(run, stage, attempt))).await
     }
-    /// Puts `result.json`: `Ours`, or the bytes that ended this attempt before.
+    /// Puts `result.json`. Returns `Ours`, or the stored bytes if the attempt has another result already.
     pub async fn put_result(&self, result: &AttemptResult) -> Result<CreateOutcome> {
         let path = format!("{}/result.json", layout::attempt(&result.run, &result.stage, result.attempt));
         self.create(&path, encode(&path, result)?).await
@@ -37,12 +38,12 @@ impl Store {
     pub async fn result(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptResult>> {
         self.json(&format!("{}/result.json", layout::attempt(run, stage, attempt))).await
     }
-    /// Puts `failure.json`: `Ours`, or the bytes that were stored before.
+    /// Puts `failure.json`. Returns `Ours`, or the stored bytes if the attempt has another failure record already.
     pub async fn put_failure(&self, failure: &AttemptFailure) -> Result<CreateOutcome> {
         let path = format!("{}/failure.json", layout::attempt(&failure.run, &failure.stage, failure.attempt));
         self.create(&path, encode(&path, failure)?).await
     }
-    /// Returns why an attempt failed, as it reported; `None` without a report.
+    /// Returns the failure record of an attempt; `None` if the attempt has not stored one.
     pub async fn failure(
         &self,
         run: &RunId,
@@ -60,12 +61,12 @@ impl Store {
     pub async fn heartbeat(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<Heartbeat>> {
         self.json(&format!("{}/heartbeat.json", layout::attempt(run, stage, attempt))).await
     }
-    /// Requests the end of an attempt. The first request counts.
+    /// Puts a request to end an attempt. An earlier request stays in effect, and the new one is ignored.
     pub async fn request_cancel(&self, spec: &AttemptSpec, request: CancelRequest) -> Result<()> {
         let path = format!("{}/cancel", layout::attempt(&spec.run, &spec.stage, spec.attempt));
         self.create(&path, encode(&path, &request)?).await.map(|_| ())
     }
-    /// Returns the request to end this attempt; `None` without one.
+    /// Returns the request to end this attempt; `None` if its end was not requested.
     pub async fn cancel_request(&self, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
         self.json(&format!("{}/cancel", layout::attempt(&spec.run, &spec.stage, spec.attempt))).await
     }

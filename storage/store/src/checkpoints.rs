@@ -1,7 +1,8 @@
-//! Checkpoints of long stages: a record that lists files, put after the files. The newest two are kept.
+//! Stores checkpoints of long stages: records that list files, put after the objects of those files. Each stage digest
+//! keeps its newest two.
 //!
-//! A listing proposes candidates, but a checkpoint is used only if its record and all its objects are readable and
-//! undamaged. A broken one costs the steps since the previous one, never the stage.
+//! A listing proposes candidates. A checkpoint is used only if its record is readable and all its objects are intact.
+//! Otherwise the previous one is used, and the stage repeats only the steps since then.
 
 use crate::error::file_error;
 use crate::fetch::FetchMode;
@@ -52,7 +53,7 @@ impl Store {
         }
         Ok(None)
     }
-    /// Removes all checkpoints of a stage, whatever their format; returns how many there were.
+    /// Removes all checkpoints of a stage, in any format. Returns their number.
     pub async fn remove_checkpoints(&self, stage: &Digest) -> Result<usize> {
         let paths = self.checkpoint_names(stage).await?;
         for path in &paths {

@@ -1,8 +1,8 @@
-//! Replaces a manifest whose files garbage collection gave up.
+//! Defines the tombstone by which garbage collection replaces an unreachable manifest (`docs/design/0014-garbage.md`).
 //!
-//! The name stays taken, so no generation is put twice and there are no gaps between generations; the record stays, so
-//! the lineage of a number remains known. The form is not that of a manifest: programs that do not know it treat it as
-//! damage and run the stage again, as this one does.
+//! A manifest's name is never deleted, so no generation is put twice and generations have no gaps. The tombstone
+//! contains the manifest, so the lineage of a metric remains known. Its format differs from that of a manifest: a
+//! lookup, also one by an older program, treats the manifest as damaged and the stage runs again.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -12,19 +12,19 @@ use trainyard_core::{Error, Manifest, Result};
 /// Format version.
 const FORMAT: u32 = 1;
 
-/// A manifest whose files were given up, with the time.
+/// Tombstone of a manifest whose files may be removed, with the time of the replacement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CollectedManifest {
     /// Version of this format: 1.
     pub format: u32,
-    /// Time at which its files were given up, in Unix milliseconds by the clock of the command that did it.
+    /// Time at which the manifest was replaced, in Unix milliseconds by the clock of the collecting process.
     pub collected: i64,
     /// The manifest, without the previews of its tables.
     pub manifest: Manifest,
 }
 
 impl CollectedManifest {
-    /// Gives up the files of a manifest.
+    /// Creates the tombstone of a manifest; the previews of its tables are left out.
     pub fn new(mut manifest: Manifest, collected: i64) -> Self {
         for output in manifest.outputs.values_mut() {
             if let Some(table) = &mut output.table {
@@ -43,7 +43,7 @@ impl CollectedManifest {
         text.push(b'\n');
         Ok(text.into())
     }
-    /// Returns the error of a lookup of this manifest.
+    /// Returns the error with which a lookup reports the tombstone at `path`.
     pub(crate) fn error(&self, path: &str) -> Error {
         let time = format_time(self.collected);
         Error::data(format!("{path}: its files were given up by `artifacts gc` on {}", &time[..10]))

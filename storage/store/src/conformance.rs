@@ -1,6 +1,7 @@
-//! The tests that every store must pass, whether a disk, memory or a bucket: the guarantees of `docs/design/0004`.
+//! Contains the checks that every store must pass, on a disk, in memory or in a bucket: the guarantees of
+//! `docs/design/0004`.
 //!
-//! Call [`suite`] with a fresh prefix; a check that fails panics with its expectation.
+//! Call [`suite`] with a fresh prefix. A failed check panics with a message about the guarantee.
 
 mod attempts;
 
@@ -101,7 +102,7 @@ async fn objects_are_content(store: &Store, scratch: &Path) {
     assert_eq!(store.has_object(&digest, 8).await, Ok(false), "another size is another object");
     assert_eq!(store.read_object(&digest).await.expect("reads").as_ref(), b"payload");
     assert_eq!(store.read_object(&Digest::of(b"none")).await.expect_err("missing").kind, ErrorKind::Lost);
-    // Two parts and a bit: the large path.
+    // Large enough for an upload in three parts.
     let large: Vec<u8> = (0..(17 << 20) + 5u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let file = scratch.join("large");
     std::fs::write(&file, &large).expect("scratch is writable");
@@ -241,7 +242,7 @@ async fn damaged_objects_are_healed_by_writers(store: &Store, scratch: &Path) {
     overwrite(store, &digest, "made wrong").await;
     assert_eq!(store.put_object(Bytes::from_static(b"made twice")).await, Ok((digest.clone(), 10)));
     assert_eq!(store.read_object(&digest).await.expect("reads").as_ref(), b"made twice");
-    // Small files are uploaded whole, large ones in parts.
+    // Small files are uploaded in one request, large ones in parts.
     for size in [1 << 10, 9 << 20] {
         let (file, bytes) = (scratch.join("made twice"), vec![7u8; size]);
         std::fs::write(&file, &bytes).expect("scratch is writable");

@@ -1,5 +1,5 @@
-//! One connection to one place: reads, create-only puts and listings. Only this module and [`crate::upload`] call
-//! `object_store`.
+//! Connects to the location of a store and sends its requests: reads, create-only puts, listings and deletions. Only
+//! this module and [`crate::upload`] call `object_store`.
 
 use crate::error::{file_error, request_error};
 use crate::local;
@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Minimum number of attempts to put one name or read one range, even without patience. Requests to a bucket are
-/// retried within each, too.
+/// Minimum number of attempts to put one name or read one range, even if the outage limit is zero. In a bucket,
+/// `object_store` also retries the request within each attempt.
 pub(crate) const MIN_ATTEMPTS: u32 = 4;
 
 /// Timeout of the response to a put, in addition to the transfer time of its bytes.
@@ -42,7 +42,7 @@ pub enum CreateOutcome {
     Theirs(Bytes),
 }
 
-/// The beginning of a read.
+/// Result of [`ObjectStoreClient::begin_read`].
 pub(crate) enum ObjectRead {
     /// All bytes of a small object.
     Whole(Bytes),
@@ -96,7 +96,7 @@ impl ObjectStoreClient {
             }
         }
     }
-    /// Opens a second connection to the same place.
+    /// Opens a second connection to the same location.
     pub fn reopen(&self, options: &StoreOptions) -> Result<Self> {
         if self.url == PRIVATE_MEMORY { Ok(self.clone()) } else { Self::open(&self.url, options) }
     }
@@ -146,8 +146,8 @@ impl ObjectStoreClient {
         let direct = !options.durability_fsync;
         Ok(Self { url, root: Some(root), direct, ..Self::from_object_store(Arc::new(files), "", options) })
     }
-    /// Returns a connection with this patience during outages. A newly opened connection has zero patience, since its
-    /// opener needs a prompt error.
+    /// Returns a connection that retries transient errors for up to `outage`. A newly opened connection has an outage
+    /// limit of zero, since its opener needs a prompt error.
     pub fn with_outage(&self, outage: Duration) -> Self {
         Self { outage_policy: self.outage_policy.with_outage(outage), ..self.clone() }
     }
@@ -169,8 +169,9 @@ impl ObjectStoreClient {
         &self.objects
     }
 
-    /// Puts by the create-only rule: after `AlreadyExists` or any unclear error, it reads the name. The same bytes are
-    /// success, other bytes mean that another writer won, and if the name is free the put is retried.
+    /// Puts bytes under a name by the create-only rule. After `AlreadyExists` or an inconclusive error, the name is
+    /// read: equal bytes are a success, other bytes mean that another writer won, and a free name means that the put is
+    /// retried.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<CreateOutcome> {
         let name = parse(path)?;
         let mut retry = self.start_request(MIN_ATTEMPTS);
@@ -204,9 +205,10 @@ impl ObjectStoreClient {
             }
         }
     }
-    /// Sends a put of this many bytes, abandoned when no response can be expected: firewalls silently drop connections,
-    /// and data written to one is lost for as long as a client waits. The next attempt opens a new connection. A
-    /// heartbeat delayed by minutes would cost its attempt. A hanging disk has no second connection.
+    /// Sends a put of `bytes` bytes, and abandons it when no response can be expected any more. Firewalls silently drop
+    /// connections, and a client could wait on one for minutes; an attempt whose heartbeats are delayed that long would
+    /// be considered lost. The next attempt of the put opens a new connection. A put to a disk has no timeout, since a
+    /// second connection would not help if the disk hangs.
     pub async fn with_response_timeout<T>(
         &self,
         bytes: usize,
@@ -274,7 +276,8 @@ impl ObjectStoreClient {
             Err(e) => Err(request_error("read", &self.url, path, &e)),
         }
     }
-    /// Sends a request, at least this often, until its response is clear.
+    /// Sends a request until it succeeds or finds no object, or its error is permanent, or the outage limit is
+    /// exceeded. After a transient error the request is sent at least `min_attempts` times.
     async fn send_with_retries<T, F: Future<Output = object_store::Result<T>>>(
         &self,
         min_attempts: u32,
@@ -291,7 +294,7 @@ impl ObjectStoreClient {
             return response;
         }
     }
-    /// Returns the size in bytes of the object of this name.
+    /// Returns the size in bytes of the object of this name; `None` if there is no such object.
     pub async fn size(&self, path: &str) -> Result<Option<u64>> {
         if let Some(root) = self.root() {
             return local::size(&root.join(path)).map_err(|e| file_error("read", &format!("{}/{path}", self.url), &e));
@@ -300,7 +303,8 @@ impl ObjectStoreClient {
         let meta = self.optional_read(path, self.send_with_retries(1, || self.objects.head(&name)).await)?;
         Ok(meta.map(|meta| meta.size))
     }
-    /// Returns when the object of this name was written, in Unix milliseconds by the store's clock.
+    /// Returns the time at which the object of this name was written, in Unix milliseconds by the store's clock; `None`
+    /// if there is no such object.
     pub async fn modified(&self, path: &str) -> Result<Option<i64>> {
         if let Some(root) = self.root() {
             return local::modified(&root.join(path))
@@ -350,7 +354,7 @@ impl ObjectStoreClient {
         let name = |entry: &ObjectEntry| entry.path.strip_prefix(&folder).map(str::to_string);
         Ok(entries.iter().filter_map(name).filter(|name| !name.contains('/')).collect())
     }
-    /// Lists a folder of a disk without file metadata: a store has 10,000 runs.
+    /// Lists a folder of a disk without reading file metadata, since a store may have 10,000 runs.
     fn local_names(&self, root: &Path, prefix: &str, folders: bool) -> Result<Vec<String>> {
         local::names(&root.join(prefix), folders).map_err(|e| file_error("list", &format!("{}/{prefix}", self.url), &e))
     }

@@ -1,4 +1,5 @@
-//! Environment variables that contain the credentials of a store, for launchers of programs that must not receive them.
+//! Names the environment variables that contain the credentials of a store, so that launchers can withhold them from
+//! programs.
 
 use crate::registry::of_url;
 

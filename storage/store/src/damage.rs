@@ -1,8 +1,8 @@
-//! Damaged and missing objects.
+//! Handles damaged and missing objects.
 //!
-//! A lookup checks names and sizes only, or a cache hit would require reading everything. So a reader that finds an
-//! object damaged removes it: the next lookup finds it missing, and its stage runs again. If it cannot be removed,
-//! `--rerun` overwrites it. An object that was only damaged in transit stays.
+//! A lookup checks only names and sizes, because otherwise a cache hit would read all data. A reader that finds an
+//! object damaged therefore removes it: the next lookup misses the object, and its stage runs again. If the object
+//! cannot be removed, `--rerun` overwrites it. An object that was damaged only in transit stays.
 
 use crate::layout;
 use crate::store::Store;
@@ -24,7 +24,7 @@ impl Store {
         }
     }
     /// Removes an object whose bytes have another digest; returns whether it did. If another process stores it again in
-    /// between, that copy may be removed too, which costs another run of its stage.
+    /// between, that copy may be removed too, and its stage runs again.
     pub(crate) async fn discard_corrupt(&self, digest: &Digest) -> Result<bool> {
         match self.object_digest(digest).await? {
             Some((found, _)) if found != *digest => self.delete(&layout::object(digest)).await.map(|()| true),

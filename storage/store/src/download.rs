@@ -1,7 +1,7 @@
-//! Reads objects: small ones whole, large ones in ranges, several concurrently, each retried separately.
+//! Reads objects: small ones in one request, large ones in several concurrent ranges, each retried separately.
 //!
-//! A single request for a large object would have to survive every connection failure for as long as the object takes,
-//! and a bucket gives one stream only a part of the bandwidth.
+//! A single request for a large object would have to survive every connection failure for as long as the transfer
+//! takes, and a bucket gives one stream only a part of the bandwidth.
 
 use crate::connection::ObjectRead;
 use crate::layout;
@@ -17,8 +17,8 @@ const RANGE: u64 = 4 << 20;
 const READ_AHEAD: usize = 4;
 
 impl Store {
-    /// Reads an object piece by piece. Returns digest and size of the received bytes; `None` if there is no such
-    /// object.
+    /// Reads an object and passes its bytes to `take`, piece by piece and in order. Returns digest and size of the
+    /// received bytes; `None` if there is no such object.
     pub(crate) async fn stream_object(
         &self,
         digest: &Digest,
@@ -75,7 +75,7 @@ mod tests {
             fetch().await.unwrap();
             assert!(std::fs::read(folder.path().join(&files[0].path)).unwrap() == bytes, "{length} bytes");
             assert!(store.read_object(&digest).await.unwrap() == bytes, "{length} bytes");
-            // Responses that break off cost only their range.
+            // After an interrupted response, only its range is read again.
             faulty.inject(StoreFault::BrokenRead, "objects/", 3);
             fetch().await.unwrap();
             faulty.inject(StoreFault::BrokenRead, "objects/", u32::MAX);

@@ -1,5 +1,5 @@
-//! Converts errors of `object_store` and of files to Trainyard's: one sentence that names the path, followed by the
-//! causes.
+//! Converts errors of `object_store` and of file operations to Trainyard's: one sentence that names the path, followed
+//! by the causes.
 
 use crate::registry::of_url;
 use crate::root::FolderGone;
@@ -43,7 +43,7 @@ pub(crate) fn request_error(action: &str, url: &str, path: &str, error: &object_
     found.caused_by(error)
 }
 
-/// Returns the error of a failed file operation. `place` names the file.
+/// Returns the error of a failed file operation. `action` is the operation, and `place` names the file.
 pub(crate) fn file_error(action: &str, place: &str, error: &io::Error) -> Error {
     let message = format!("cannot {action} {place}: {error}");
     match error.kind() {
@@ -56,7 +56,7 @@ pub(crate) fn file_error(action: &str, place: &str, error: &io::Error) -> Error 
     }
 }
 
-/// Whether certainly nothing was written, and an immediate retry would fail in the same way.
+/// Whether the request certainly wrote no bytes, and an immediate retry would fail in the same way.
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error as E;
     if missing_credentials(error) || find_io(error).and_then(FolderGone::find).is_some() {

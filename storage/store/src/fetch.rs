@@ -1,7 +1,7 @@
 //! Fetches an output's files into a folder and verifies every byte.
 //!
-//! A stage that reads wrong weights computes wrong numbers without an error, and sizes do not reveal a flipped bit.
-//! Hashing runs at the speed of a disk and warms the cache for the stage, so it is always done.
+//! A stage that reads corrupt weights computes incorrect numbers without an error, and sizes do not reveal a flipped
+//! bit. Hashing runs at the speed of a disk and warms the page cache for the stage, so files are always verified.
 
 use crate::damage::{missing, require_inside};
 use crate::error::file_error;
@@ -62,12 +62,12 @@ impl Store {
             let found = self.download(&file.digest, to).await?;
             let verified = self.verify(file, found).await;
             if verified.is_err() {
-                // Keeps wrong bytes out of the folder; if that fails too, the original error is still reported.
+                // Keeps corrupt bytes out of the folder; if that fails too, the original error is still reported.
                 let _ = fs::remove_file(to);
             }
             return verified;
         };
-        // Verified before it is linked, so that no wrong byte enters the folder.
+        // Verified before it is linked, so that no corrupt byte enters the folder.
         let found = self.object_digest(&file.digest).await?;
         self.verify(file, found).await?;
         let to = to.to_path_buf();
@@ -77,7 +77,7 @@ impl Store {
         };
         blocking(move || place(&from, &to).map_err(|e| file_error("write", &to.display().to_string(), &e))).await
     }
-    /// Checks that the bytes under an object's name are the file.
+    /// Checks that the digest and size `found` under an object's name are those of the file.
     async fn verify(&self, file: &FileEntry, found: Option<(Digest, u64)>) -> Result<()> {
         match found {
             Some((digest, size)) if size == file.size && digest == file.digest => Ok(()),

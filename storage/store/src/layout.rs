@@ -1,7 +1,7 @@
-//! Every path of the store, in one place (`docs/design/0004`).
+//! Defines every path in a store (`docs/design/0004`).
 //!
-//! Paths are relative to the store's root, with `/`, and contain only characters that disks, buckets and `object_store`
-//! spell alike; names from users are escaped by [`segment`].
+//! Paths are relative to the store's root and use `/`. They contain only characters that disks, buckets and
+//! `object_store` spell alike; [`segment`] escapes names from users.
 
 use trainyard_core::{AttemptNumber, Digest, Epoch, RunId, StageKey};
 
@@ -23,7 +23,7 @@ pub const PINS: &str = "pins";
 pub const COMPUTING: &str = "computing";
 /// Responses of paid services, by the digest of their request.
 pub const REQUESTS: &str = "requests";
-/// Objects of the opening probe, removed right after; leftovers are ignored.
+/// Objects of the opening probe, removed immediately after it; leftovers are ignored.
 pub const PROBES: &str = "probes";
 
 /// The longest escaped segment; file systems allow 255 bytes, and staged names add a suffix.
@@ -104,13 +104,13 @@ pub fn claim(identity: &Digest, number: u64) -> String {
     format!("{}/{number:010}", claims(identity))
 }
 
-/// Returns the common prefix of the claims of a generation's computations. Stages have no folders here: creating
-/// folders is most of what a claim would cost on a disk.
+/// Returns the common prefix of the claims of a generation's computations. Stages have no separate folders here,
+/// because on a disk most of the time of a claim would be spent on creating them.
 pub fn computing_of(stage: &Digest, generation: u32) -> String {
     format!("{COMPUTING}/{stage}.{generation}")
 }
 
-/// Returns the path of one such claim; numbers are padded so that names sort.
+/// Returns the path of one claim on a computation; numbers are padded so that names sort.
 pub fn computing(stage: &Digest, generation: u32, number: u32) -> String {
     format!("{}.{number:06}", computing_of(stage, generation))
 }

@@ -1,9 +1,10 @@
-//! Artifacts and journals by URL: create-only puts, manifests, publication, fencing, garbage collection.
+//! Stores artifacts and journals at a URL. The crate implements create-only puts, publication by manifests, fencing of
+//! writers, and garbage collection.
 //!
 //! A local folder and a bucket give the same guarantees with the same code (`docs/design/0004`). Every decision is one
-//! create-only put; no decision depends on a listing, and no protocol relies on deletion. A probe when the store is
-//! opened verifies that two writers cannot create one name. `object_store` is the only storage trait; tests inject
-//! faults by wrapping it (`tests/kit/src/faults.rs`).
+//! create-only put. No decision depends on a listing, and no protocol relies on deletion. Opening a store sends a
+//! probe, which verifies that two writers cannot create the same name. `object_store` is the only storage trait; tests
+//! inject faults by wrapping it (`tests/kit/src/faults.rs`).
 //!
 //! ```text
 //! objects/<aa>/<sha256>                                   payload files

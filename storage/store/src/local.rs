@@ -1,8 +1,8 @@
-//! Shortcuts for a store on a disk. They are equivalent to `object_store` but without its thread hop, which for a run's
-//! small records costs more than the file operations.
+//! Implements shortcuts for a store on a disk. They have the same effect as `object_store` without its thread hop,
+//! which for the small records of a run takes longer than the file operations.
 //!
-//! They do not flush; with `fsync`, puts go through `object_store`. Staged files end in `#` and digits, which hides
-//! them from its listings.
+//! The shortcuts do not flush; with `fsync`, puts use `object_store`. The names of staged files end in `#` and digits,
+//! so listings by `object_store` hide them.
 
 use crate::root::Root;
 use rustix::fs::{CWD, RenameFlags};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static STAGED: AtomicU64 = AtomicU64::new(0);
 
 /// Creates a file of this name with these bytes. A staged file gets its final name by a rename that fails if the name
-/// is taken, or, where the file system does not support such a rename, by a hard link, which costs one more directory
+/// is taken, or, where the file system does not support such a rename, by a hard link, which needs one more directory
 /// update.
 pub(crate) fn create(root: &Root, name: &str, bytes: &[u8]) -> io::Result<()> {
     let path = root.path().join(name);
@@ -68,7 +68,7 @@ pub(crate) fn size(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// Returns when a file was last written, in Unix milliseconds; `None` if it does not exist.
+/// Returns the time at which a file was last written, in Unix milliseconds; `None` if the file does not exist.
 pub(crate) fn modified(path: &Path) -> io::Result<Option<i64>> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => Ok(Some(modified_millis(&meta))),
@@ -88,7 +88,7 @@ pub(crate) fn protect(path: &Path) {
     }
 }
 
-/// Links a stored file to a second place: a hard link if possible, otherwise a symbolic link or a copy.
+/// Links a stored file to a second path: a hard link if possible, otherwise a symbolic link or a copy.
 pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
     clear(to)?;
     fs::hard_link(from, to)

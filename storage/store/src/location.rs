@@ -1,14 +1,15 @@
 //! Parses a store's URL.
 //!
-//! A wrong URL stays wrong, while an unreachable place may come back; exit codes distinguish the two. Text that only
-//! resembles a URL (`s3:/bucket`, `s3//bucket`) is an error: otherwise it would silently become a folder.
+//! An invalid URL never becomes valid, while an unreachable store may come back; exit codes distinguish the two. Text
+//! that only resembles a URL (`s3:/bucket`, `s3//bucket`) is an error, because it would otherwise silently become a
+//! folder.
 
 use crate::registry::{BUCKETS, resolve_alias, scheme};
 use crate::schemes::Scheme;
 use object_store::path::Path as Name;
 use trainyard_core::{Error, Result};
 
-/// Schemes of places on this machine.
+/// Schemes of locations on this machine.
 const LOCAL_SCHEMES: [&str; 2] = ["file", "memory"];
 /// Schemes that are not stores; text that begins with one is never meant as a folder.
 const UNSUPPORTED_SCHEMES: [&str; 3] = ["hf", "http", "https"];

@@ -1,9 +1,10 @@
-//! Manifests: putting one publishes the outputs of a stage.
+//! Publishes the outputs of a stage by putting their manifest, and looks manifests up.
 //!
-//! Generation 0 is the normal one; the next is written only with a reason. The highest generation is the last one
-//! before a read that finds no manifest; where a stage has several, a listing determines where to continue. A manifest
-//! that cannot be read (a power loss may leave it empty) still takes its generation, and the stage publishes the next
-//! one; so does one whose files garbage collection gave up. Manifests of a newer program are not treated as damage.
+//! A stage usually has generation 0 alone; a later generation is put only with a reason. A lookup finds the highest
+//! generation by reading generations upward until one is missing. If generation 1 exists, a listing determines where
+//! the search continues. An unreadable manifest (a power loss may leave an empty file) keeps its generation, and the
+//! stage publishes the next one. The same holds for a manifest that garbage collection has replaced by a
+//! [`CollectedManifest`]. A manifest of a newer program is an error of kind invalid, not damage.
 
 use crate::collected_manifest::CollectedManifest;
 use crate::connection::CreateOutcome;
@@ -26,7 +27,7 @@ pub enum NewestManifest {
     Missing,
     /// Intact manifest.
     Sound(Box<Manifest>),
-    /// The bytes are not a manifest of this stage and generation, or its files were given up.
+    /// The bytes are not a manifest of this stage and generation, or they are a tombstone.
     Damaged {
         /// Generation number.
         generation: u32,
@@ -56,8 +57,8 @@ impl Store {
                 Err(error) if error.kind == ErrorKind::Data => NewestManifest::Damaged { generation, error },
                 Err(error) => return Err(error),
             };
-            // Nearly all stages have one generation, for which a listing would cost more than it saves. It spares
-            // reading all generations of a stage that runs every night. A stale listing only means more reads.
+            // Nearly all stages have only generation 0, which one more read confirms. For a stage that runs every
+            // night, a listing avoids reading all generations. A stale listing is followed by more reads.
             generation = if generation == 1 { self.last_listed(stage).await?.max(2) } else { generation + 1 };
         }
     }
@@ -76,8 +77,8 @@ impl Store {
     }
     /// Returns the manifest of one generation; `None` if it was never published.
     ///
-    /// Errors: data (the bytes are not a manifest, or belong to another stage, or its files were given up), invalid (a
-    /// newer program wrote it).
+    /// Errors: data (the bytes are not a manifest, or belong to another stage, or are a tombstone), invalid (a newer
+    /// program wrote it).
     pub async fn manifest_at(&self, stage: &Digest, generation: u32) -> Result<Option<Manifest>> {
         let path = layout::manifest(stage, generation);
         match self.get(&path).await? {

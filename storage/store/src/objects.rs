@@ -1,10 +1,10 @@
-//! Payload files by content: `objects/<aa>/<sha256>`.
+//! Stores and reads payload files under the SHA-256 of their content: `objects/<aa>/<sha256>`.
 //!
-//! Equal bytes are stored once and a name never changes its meaning, so puts need no create-only rule and may be
-//! repeated. Before a put is skipped, the existing object is read to its end: name and size do not reveal damage, and
-//! storing the same bytes again repairs it. An object that is not young is put anyway: garbage collection goes by age,
-//! and a process that stores bytes is about to name them. Bytes are hashed twice, so a file that changes while it is
-//! stored is an error and never becomes a wrong object.
+//! Equal bytes are stored once, and a name always means the same bytes. Puts of objects therefore need no create-only
+//! rule and may be repeated. Before a put is skipped, the existing object is read to its end, since its name and size
+//! do not reveal damage; a repeated put repairs it. An object older than [`RENEWED`] is put again even if it is intact,
+//! because garbage collection decides by age and the caller is about to name the object. A file is hashed twice, so a
+//! file that changes during its upload causes an error and never an object with an incorrect name.
 
 use crate::damage::missing;
 use crate::error::file_error;
@@ -22,8 +22,8 @@ use trainyard_core::{Digest, Error, FileEntry, Result};
 const MAX_CONCURRENT: usize = 16;
 
 impl Store {
-    /// Stores bytes under their digest, unless they exist already, undamaged and young. Returns digest and size in
-    /// bytes.
+    /// Stores bytes under their digest, unless an intact object more recent than [`RENEWED`] exists. Returns digest and
+    /// size in bytes.
     pub async fn put_object(&self, bytes: Bytes) -> Result<(Digest, u64)> {
         let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
         if !self.is_durable(&digest, size).await? {
@@ -60,7 +60,7 @@ impl Store {
         self.local_root().map(|root| root.join(layout::object(digest)))
     }
 
-    /// Whether the object exists, is undamaged, and is so young that garbage collection keeps it until a result names
+    /// Whether the object exists, is undamaged, and is so recent that garbage collection keeps it until a result names
     /// it. In a read-only store only damage is checked.
     pub(crate) async fn is_durable(&self, digest: &Digest, size: u64) -> Result<bool> {
         if !self.is_intact(digest, size).await? {

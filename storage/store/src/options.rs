@@ -1,4 +1,4 @@
-//! Options of opening a store.
+//! Holds the options with which a store is opened.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -41,9 +41,9 @@ pub struct StoreOptions {
 }
 
 impl Default for StoreOptions {
-    /// Returns options without flush, writable, probed, with a missing folder created, without patience, and with the
-    /// machine's clock. The seed comes from the machine too, since the probe's name must differ from that of any
-    /// process on any host; no output depends on it.
+    /// Returns options without flush, writable, probed, with a missing folder created, with an outage limit of zero,
+    /// and with the machine's clock. The seed comes from the machine too, since the probe's name must differ from that
+    /// of any process on any host; no output depends on it.
     fn default() -> Self {
         let seed = RandomState::new().build_hasher().finish();
         Self {

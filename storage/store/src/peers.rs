@@ -1,5 +1,5 @@
-//! Addresses and ends of the processes of an attempt: `nodes/<rank>.json` and `nodes/<rank>.end.json` in its folder,
-//! each written once.
+//! Stores the addresses and the ends of an attempt's processes in its folder: `nodes/<rank>.json` and
+//! `nodes/<rank>.end.json`. Each file is written once.
 
 use crate::attempts::encode;
 use crate::connection::CreateOutcome;

@@ -1,7 +1,7 @@
-//! Pins: manifests that garbage collection must keep, whatever its options are.
+//! Pins manifests: garbage collection keeps a pinned manifest under every policy.
 //!
-//! Pin statements about a manifest are numbered and create-only, and the newest counts:
-//! `pins/<aa>/<stage-digest>/<generation>/<n>`.
+//! Each pin or unpin is a statement `pins/<aa>/<stage-digest>/<generation>/<n>`. Statements about a manifest are
+//! numbered and create-only, and the newest one counts.
 
 use crate::connection::CreateOutcome;
 use crate::layout;

@@ -1,4 +1,4 @@
-//! The schemes of stores in buckets. A folder and memory need no scheme: they are places on this machine.
+//! Lists the schemes of stores in buckets. Folders and memory are not listed, since they are on the local machine.
 
 use crate::schemes::{Scheme, az, gs, s3};
 
@@ -16,7 +16,7 @@ pub(crate) fn resolve_alias(name: &str) -> Option<&'static Scheme> {
     BUCKETS.into_iter().find(|scheme| scheme.name == name || scheme.aliases.contains(&name.as_str()))
 }
 
-/// Returns the scheme of a URL; `None` for a place on this machine.
+/// Returns the scheme of a URL; `None` for a folder or memory.
 pub(crate) fn of_url(url: &str) -> Option<&'static Scheme> {
     scheme(url.split_once("://")?.0)
 }

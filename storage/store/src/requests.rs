@@ -1,8 +1,9 @@
-//! Responses of paid services, by the digest of their request: `requests/<aa>/<digest>.json`.
+//! Stores responses of paid services under the digest of their request: `requests/<aa>/<digest>.json`.
 //!
-//! A record is put create-only as soon as its response arrives, so a process that dies later does not lose it, and two
-//! concurrent equal requests end with the same response. No manifest names records: a stage's outputs contain what it
-//! used of them. Removing the folder `requests` means paying again, and has no other effect.
+//! A record is put create-only as soon as its response arrives. A process that dies later therefore loses no response,
+//! and two concurrent equal requests end with the same one. Manifests do not name records, because a stage's outputs
+//! contain everything that the stage used of its responses. If a user removes the folder `requests`, the only effect is
+//! that equal requests are paid for again.
 
 use crate::connection::CreateOutcome;
 use crate::layout;

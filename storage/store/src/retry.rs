@@ -1,7 +1,7 @@
-//! Retries requests with a transient error, until the response is clear or the outage was too long.
+//! Retries requests with a transient error until the response is conclusive or the outage exceeds its limit.
 //!
 //! Below this layer, `object_store` retries each request a few times within about a second. That suffices for a lost
-//! packet; a server restart takes minutes.
+//! packet, but a server restart takes minutes.
 
 use crate::error::{is_auth_error, is_final};
 use async_trait::async_trait;
@@ -12,24 +12,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use trainyard_core::Clock;
 
-/// Longest tolerated outage of a store.
+/// Retry policy of a connection: requests with a transient error are retried until an outage has lasted this long.
 #[derive(Clone)]
 pub(crate) struct OutagePolicy {
     outage: Duration,
     clock: Arc<dyn Clock>,
-    /// Whether the outage was reported: once is enough for all requests.
+    /// Whether the outage was reported. All requests share the flag, so an outage is reported once.
     reported: Arc<AtomicBool>,
 }
 
 /// Retry state of one request.
 pub(crate) struct RetryState<'a> {
     policy: &'a OutagePolicy,
-    /// Minimum number of attempts, even without patience.
+    /// Minimum number of attempts, even if the outage limit is zero.
     min_attempts: u32,
     attempts: u32,
     /// Start of the first attempt, by the monotonic clock.
     since: Duration,
-    /// Start of the store's refusal of the credentials, if the last attempt ended so.
+    /// Time of the first refusal of the credentials, if the last attempt was refused.
     refused: Option<Duration>,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct RetryState<'a> {
 const RENEWAL: Duration = Duration::from_secs(120);
 
 impl OutagePolicy {
-    /// Returns a patience of zero.
+    /// Returns a policy with an outage limit of zero.
     pub fn none(clock: &Arc<dyn Clock>) -> Self {
         Self { outage: Duration::ZERO, clock: clock.clone(), reported: Arc::default() }
     }
-    /// Returns a patience of this duration.
+    /// Returns the policy with this outage limit.
     pub fn with_outage(&self, outage: Duration) -> Self {
         Self { outage, ..self.clone() }
     }
@@ -57,7 +57,7 @@ impl OutagePolicy {
 }
 
 impl RetryState<'_> {
-    /// Waits after a failed attempt; returns whether another attempt should follow.
+    /// Waits after a failed attempt and returns true if another attempt should follow; returns false at once otherwise.
     pub async fn wait_to_retry(&mut self, url: &str, error: &object_store::Error) -> bool {
         self.attempts += 1;
         let now = self.policy.clock.monotonic();
@@ -77,7 +77,7 @@ impl RetryState<'_> {
         tokio::time::sleep(wait(self.attempts)).await;
         true
     }
-    /// Records a clear response.
+    /// Records a conclusive response, which ends an outage.
     pub fn record_response(&self, url: &str) {
         if self.attempts > 0 && self.policy.reported.swap(false, Ordering::Relaxed) {
             tracing::warn!(url, "the store responds again");

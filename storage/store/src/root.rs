@@ -1,8 +1,7 @@
-//! The folder of a store on a disk, distinguished from any later folder at the same path.
+//! Holds the folder of a store on a disk and detects a different folder at the same path.
 //!
-//! A store that is removed, or whose disk is unmounted, must not silently start empty during a run that has written
-//! half of its journal. So the store's folder is created only when the store is opened, and later only folders below
-//! it.
+//! If a user removes the store or unmounts its disk during a run, the run must not silently continue in an empty store.
+//! The store's folder is therefore created only when the store is opened. Later puts create only folders below it.
 
 use std::fmt;
 use std::fs;
@@ -18,12 +17,12 @@ pub(crate) struct Root {
     inode: u64,
 }
 
-/// The folder is missing, or is another one. It is the inner error of an [`io::Error`].
+/// Error of a folder that is missing or is not the opened one. It is the inner error of an [`io::Error`].
 #[derive(Debug)]
 pub(crate) struct FolderGone(PathBuf);
 
 impl Root {
-    /// Remembers a folder.
+    /// Records the identity of an existing folder: its device and inode.
     pub fn of(path: PathBuf) -> io::Result<Self> {
         let found = fs::metadata(&path)?;
         Ok(Self { path, device: found.dev(), inode: found.ino() })

@@ -1,4 +1,4 @@
-//! The runs of a store.
+//! Lists the runs of a store, and stores and reads their summaries.
 
 use crate::layout;
 use crate::store::Store;

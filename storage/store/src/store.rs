@@ -1,4 +1,6 @@
-//! The store: one place by URL, opened and probed. Its operations are in the files named after what they store.
+//! Opens the store at a URL and verifies that its puts are create-only. The operations are in one module per kind of
+//! record: [`crate::objects`], [`crate::manifests`], [`crate::checkpoints`], [`crate::attempts`], [`crate::streams`],
+//! [`crate::journal`], [`crate::pins`], [`crate::requests`] and [`crate::runs`].
 
 use crate::connection::{CreateOutcome, ObjectEntry, ObjectStoreClient};
 use crate::layout;
@@ -60,7 +62,7 @@ impl Store {
         }
         Ok(store.with_configured_outage())
     }
-    /// Returns the same store with this patience during outages; see [`StoreOptions::outage`].
+    /// Returns the same store with another outage limit; see [`StoreOptions::outage`].
     #[must_use]
     pub fn with_outage(&self, outage: Duration) -> Self {
         let options = StoreOptions { outage, ..self.0.options.clone() };
@@ -77,7 +79,7 @@ impl Store {
     pub fn local_root(&self) -> Option<&Path> {
         self.0.connection.root()
     }
-    /// Returns the options of the opening.
+    /// Returns the options with which the store was opened.
     pub fn options(&self) -> &StoreOptions {
         &self.0.options
     }

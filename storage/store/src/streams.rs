@@ -1,8 +1,9 @@
-//! Log and metrics of a running attempt: numbered chunks, and pages that hold many of them.
+//! Stores log and metrics of a running attempt: numbered chunks, and pages of [`PAGE`] chunks.
 //!
-//! A chunk every two seconds is 300,000 objects a week. So the writer puts the chunks from one multiple of [`PAGE`] to
-//! the next into one object once they are complete, and removes them; at its end also the remaining ones. Numbers stay
-//! those of chunks: a reader requests a chunk, and if the chunk is missing the page that would contain it.
+//! An attempt that puts a chunk every two seconds would leave 300,000 objects a week. The writer therefore joins the
+//! chunks from one multiple of [`PAGE`] to the next into one object once they are complete, and removes them. When the
+//! stream ends, it joins the remaining ones too. Pages keep the numbers of their chunks: a reader requests a chunk and,
+//! if the chunk is missing, the page that would contain it.
 
 use crate::connection::CreateOutcome;
 use crate::layout;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
 
-/// Chunks of a full page. They have 256 KiB at most, and writers and readers hold a page in memory.
+/// Number of chunks of a full page. A chunk has at most 256 KiB, and writers and readers hold a page in memory.
 pub const PAGE: u32 = 64;
 /// Version of the page format.
 const FORMAT: u32 = 1;
@@ -55,7 +56,7 @@ pub struct ChunkReader<'a> {
     next: u32,
     /// Chunks of a page.
     buffered: VecDeque<Bytes>,
-    /// Whether the page after them is requested first.
+    /// Whether the next chunk is first searched in a page.
     in_pages: bool,
     /// Chunks in flight.
     in_flight: Option<BoxStream<'a, Result<Option<Bytes>>>>,
@@ -126,7 +127,7 @@ fn chunks_from<'a>(store: &'a Store, location: &StreamLocation, first: u32) -> B
         let path = location.chunk(number);
         async move { store.get(&path).await }
     };
-    // The first alone: a reader that follows a stream usually finds no new chunk.
+    // The first chunk is requested alone, since a reader that follows a stream usually finds no new one.
     stream::once(read(first)).chain(stream::iter(first + 1..).map(read).buffered(READ_AHEAD)).boxed()
 }
 
@@ -212,7 +213,7 @@ impl Store {
         Ok(self.connection().size(&first).await?.is_some())
     }
     /// Returns the number after the last chunk of a stream, as a listing shows it, for a writer that continues the
-    /// stream. An incomplete listing only costs requests, since existing chunks are never overwritten.
+    /// stream. An incomplete listing only leads to more requests, since existing chunks are never overwritten.
     pub async fn next_chunk(
         &self,
         run: &RunId,

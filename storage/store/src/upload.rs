@@ -1,4 +1,5 @@
-//! Stores payload files: small ones whole, large ones in parts, under a digest that a second reading confirms.
+//! Uploads payload files: small ones in one request, large ones in parts. A second reading of the file confirms its
+//! digest.
 
 use crate::connection::{MIN_ATTEMPTS, parse};
 use crate::error::{file_error, request_error};
@@ -20,8 +21,8 @@ const PART: usize = 8 << 20;
 const PARTS: u64 = 9_000;
 
 impl Store {
-    /// Stores a file under its digest, streaming, unless it exists already, undamaged and young. Returns digest and
-    /// size in bytes.
+    /// Stores a file under its digest, streaming, unless an intact recent object exists. Returns digest and size in
+    /// bytes.
     ///
     /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full,
     /// network).
@@ -59,7 +60,7 @@ impl Store {
         self.protect(place);
         Ok(())
     }
-    /// Overwrites an object. Only for objects that decide nothing.
+    /// Overwrites an object. Must not be used for an object on which a decision depends.
     pub(crate) async fn overwrite(&self, path: &str, bytes: Bytes) -> Result<()> {
         self.writable(path)?;
         let name = parse(path)?;
@@ -171,7 +172,7 @@ pub(crate) fn hash_file(path: &Path) -> Result<(Digest, u64)> {
     }
 }
 
-/// Runs blocking file work on a thread where it may block.
+/// Runs file operations on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,

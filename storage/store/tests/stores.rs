@@ -1,4 +1,4 @@
-//! The conformance suite on every kind of store, and failures of stores.
+//! Runs the conformance suite on every kind of store, and tests failures of stores.
 
 #[path = "gcs/server.rs"]
 mod gcs;
@@ -35,7 +35,7 @@ async fn a_folder_conforms() {
     conformance::suite(folder.path().join("a store").to_str().unwrap(), scratch().path()).await;
 }
 
-/// Runs the suite below the place that a variable names; without it, the test prints that it is skipped.
+/// Runs the suite below the URL in an environment variable. Without the variable, the test prints that it is skipped.
 async fn conforms_if_named(variable: &str) {
     let Ok(url) = std::env::var(variable) else {
         // Bypasses the harness, which captures the output of a test that passes.

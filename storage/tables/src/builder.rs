@@ -1,4 +1,4 @@
-//! Small tables column by column, for `table` artifacts and reports.
+//! Builds small tables column by column, for `table` artifacts and reports.
 
 use crate::encode::{optional_numbers, optional_strings};
 use crate::file::write_batches;

@@ -1,4 +1,5 @@
-//! Rows made of Arrow columns. Types have been compared before, so only nulls and unknown words can still be wrong.
+//! Builds rows from Arrow columns. The caller has compared the types, so only nulls and unknown words can still be
+//! invalid.
 
 use crate::schema::{NAMED_NUMBER, conform, convert_column};
 use arrow_array::cast::AsArray;
@@ -102,7 +103,7 @@ impl<'a> BatchColumns<'a> {
     fn column(&self, name: &str) -> Result<&ArrayRef> {
         self.columns.get(name).ok_or_else(|| Error::bug(format!("no column `{name}` in this schema")))
     }
-    /// Returns a column without nulls.
+    /// Returns a column. Errors: data, if it contains nulls.
     fn whole(&self, name: &str) -> Result<&ArrayRef> {
         let column = self.column(name)?;
         self.refuse_nulls(name, column)?;

@@ -1,4 +1,4 @@
-//! Arrow columns made of rows.
+//! Builds Arrow columns from rows.
 
 use crate::schema;
 use arrow_array::types::ArrowPrimitiveType;

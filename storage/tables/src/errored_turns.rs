@@ -1,4 +1,5 @@
-//! Turns whose tool call failed: context to read, not an example to imitate.
+//! Finds turns whose tool call failed, and removes their tokens from the loss. Such turns remain as context, but a
+//! model must not imitate them.
 
 use crate::{Message, Trajectory};
 use std::collections::BTreeSet;
@@ -8,7 +9,8 @@ pub fn errored_turns(row: &Trajectory) -> BTreeSet<u16> {
     errored(&row.messages, answers_in_prompt(row))
 }
 
-/// Takes the tokens of some turns out of the loss; returns how many turns had any.
+/// Sets `mask` to false for the tokens of the `errored` turns; `turns` holds the turn of each token. Returns the number
+/// of turns that had tokens in the loss.
 pub fn mask_turns(mask: &mut [bool], turns: &[u16], errored: &BTreeSet<u16>) -> usize {
     let mut hit = BTreeSet::new();
     for (m, t) in mask.iter_mut().zip(turns) {

@@ -1,4 +1,4 @@
-//! Tables for other programs: CSV (RFC 4180) and JSON Lines.
+//! Exports tables for other programs as CSV (RFC 4180) and JSON Lines.
 //!
 //! CSV has one header line; nested cells are JSON text, nulls are empty, and an empty text is `""`. JSON Lines has one
 //! object per row.

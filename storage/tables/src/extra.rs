@@ -1,7 +1,7 @@
-//! Columns that a file has only if one of its rows uses them.
+//! Tracks the additional columns: those that a file has only if one of its rows uses them.
 //!
-//! Conversations of other programs have fields that Trainyard's do not need. A table without them keeps its columns,
-//! and so the bytes and the digest that it had in versions before these columns.
+//! Conversations of other programs have fields that Trainyard's do not need. A table whose rows do not use these fields
+//! has the same columns, bytes and digest as in versions before them.
 
 use crate::problem::Message;
 

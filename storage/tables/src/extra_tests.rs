@@ -1,4 +1,4 @@
-//! Additional columns appear where they are used, and nowhere else.
+//! Tests that additional columns appear exactly where rows use them.
 
 use super::*;
 use arrow_schema::DataType;

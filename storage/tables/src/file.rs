@@ -1,7 +1,7 @@
-//! Parquet files as Arrow batches.
+//! Reads and writes Parquet files as Arrow batches.
 //!
-//! The bytes of a file depend on its rows alone: batches are cut into pieces of a fixed size before they reach the
-//! encoder, which decides about pages per piece.
+//! The bytes of a file depend only on its rows. The encoder decides about pages once per write, so batches are first
+//! cut into pieces of a fixed size.
 
 use crate::file_error::{catch_decode_errors, unreadable, unwritable};
 use arrow_array::RecordBatch;

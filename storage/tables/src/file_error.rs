@@ -1,7 +1,7 @@
-//! Errors of Parquet files.
+//! Builds the errors of Parquet files.
 //!
-//! The decoder does not check every invariant, so damage inside a page may make it panic. The panic is caught here and
-//! becomes the same error as any other damage.
+//! The decoder does not check every invariant, so damage inside a page may cause a panic. This module catches the panic
+//! and returns the same error as for any other damage.
 
 use parquet::errors::ParquetError;
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! Cells and rows as JSON, whole or truncated for a preview.
+//! Converts cells and rows to JSON, complete or truncated for a preview.
 //!
 //! Numbers keep their value (an f32 prints as its shortest text), NaN and infinities become null, bytes become
 //! lower-case hexadecimal, and dates and other rare types become their Arrow text.

@@ -1,7 +1,8 @@
-//! Parquet and Arrow: reading, writing, and the schemas of the artifact kinds `problems` and `trajectories`.
+//! Reads and writes Parquet files, and defines the schemas of the artifact kinds `problems` and `trajectories`.
 //!
-//! Other crates see rows as typed structs; only this one knows their Arrow form. Equal rows give equal bytes: files
-//! have a fixed `created_by`, row-group size and compression, and are cut into the same pieces however rows arrive.
+//! Other crates see rows as typed structs; only this crate knows their Arrow form. Equal rows give equal bytes: files
+//! have a fixed `created_by`, row-group size and compression, and rows are cut into the same pieces regardless of the
+//! batches in which they are written.
 //!
 //! ```
 //! use trainyard_tables::{Message, Problem, read_problems, write_problems};

@@ -1,7 +1,7 @@
-//! Rows for other programs as JSON whose objects keep their order.
+//! Represents rows for other programs as JSON whose objects keep the order of their keys.
 //!
-//! The order of keys matters in prompts: a chat template prints a tool's description in the given order. `serde_json`'s
-//! maps sort keys, so these rows have a separate type.
+//! The order of keys matters in prompts, because a chat template prints a tool's description in the given order.
+//! `serde_json`'s maps sort their keys, so these rows have a separate type.
 
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;

@@ -1,5 +1,5 @@
-//! [`OrderedValue`] rows as Parquet. Every column gets the narrowest type that holds all of its values; verbatim JSON
-//! text stays text, since arguments of different tools have no common type.
+//! Writes [`OrderedValue`] rows as Parquet. Every column gets the narrowest type that holds all of its values. Verbatim
+//! JSON text stays text, since arguments of different tools have no common type.
 
 use crate::file::write_batches;
 use crate::ordered::OrderedValue;
@@ -52,7 +52,7 @@ fn values<'r>(rows: &'r [OrderedValue], key: &str) -> Vec<&'r OrderedValue> {
 }
 
 impl OrderedType {
-    /// Returns the type of a value; `at` is its place, for errors.
+    /// Returns the type of a value; `at` is its position, for errors.
     fn of(value: &OrderedValue, at: &str) -> Result<Self> {
         Ok(match value {
             OrderedValue::Null => Self::Null,
@@ -71,7 +71,7 @@ impl OrderedType {
             }
         })
     }
-    /// Returns the common type of both. Errors: data, with the place.
+    /// Returns the common type of both. Errors: data, with the position `at`.
     fn and(self, other: Self, at: &str) -> Result<Self> {
         Ok(match (self, other) {
             (Self::Null, kind) | (kind, Self::Null) => kind,

@@ -1,4 +1,4 @@
-//! The row of a `problems` artifact.
+//! Defines the row of a `problems` artifact, and the chat messages that problems and trajectories contain.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Message {
     /// Reasoning before an assistant's content, as servers and templates of reasoning models keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
-    /// For a tool's result, the id of the answered call.
+    /// For a tool's result, the id of its tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The Arrow form of [`Problem`] and of messages.
+//! Converts [`Problem`] rows and messages to and from Arrow columns.
 
 use crate::decode::BatchColumns;
 use crate::encode::{nested, numbers, optional_strings, strings, structs};

@@ -1,4 +1,4 @@
-//! Typed rows in Parquet files: whole files, and streams for tables larger than memory.
+//! Reads and writes typed rows in Parquet files: complete files, and streams for tables larger than memory.
 
 use crate::decode::BatchColumns;
 use crate::extra::ExtraColumns;

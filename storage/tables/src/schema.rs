@@ -1,8 +1,8 @@
-//! Schemas: shorthands to write them, and the comparison of a file's schema with the expected one.
+//! Provides shorthands for schemas, and compares a file's schema with the expected one.
 //!
-//! Types are compared by shape: other writers choose other names for list items and other nullability, and forbidden
-//! nulls are found when rows are read. Since columns and fields of structs are only ever added, unexpected ones are
-//! ignored and missing nullable ones read as nulls.
+//! The comparison is by shape, because other writers choose other names for list items and other nullability. Forbidden
+//! nulls are found when rows are read. Later versions only add columns and fields of structs, so unexpected ones are
+//! ignored and missing nullable ones read as null.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StructArray, new_null_array};

@@ -1,4 +1,4 @@
-//! Copies some rows of a table, whatever its schema.
+//! Copies selected rows of a table of any schema.
 
 use crate::file::{BatchReader, BatchWriter, read_batches, write_batches};
 use arrow_array::{BooleanArray, RecordBatch, UInt64Array};
@@ -8,7 +8,7 @@ use arrow_select::take::take_record_batch;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-/// Copies the rows whose entry in `keep` is true, in order and streaming. Returns how many.
+/// Copies the rows whose entry in `keep` is true, in order and streaming. Returns their number.
 ///
 /// Errors: bug (`keep` has another length than the table).
 pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
@@ -32,7 +32,8 @@ pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
     writer.finish()
 }
 
-/// Copies rows by number, in any order and with repetitions. Holds the table in memory.
+/// Copies rows by number, in any order and with repetitions. Holds the table in memory. Returns the number of copied
+/// rows.
 ///
 /// Errors: bug (a number past the end).
 pub fn take_rows(from: &Path, to: &Path, rows: &[u64]) -> Result<u64> {

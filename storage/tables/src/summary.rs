@@ -1,4 +1,4 @@
-//! Summary of a table in a manifest: number of rows, statistics of each column, and a preview.
+//! Summarizes a table for its manifest: number of rows, statistics of each column, and a preview.
 
 use crate::file::BatchReader;
 use crate::json::{CellLimits, cell_as_json, row_as_json};

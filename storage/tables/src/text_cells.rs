@@ -1,4 +1,4 @@
-//! Cells of rare Arrow types as text: dates, times, decimals, dictionaries.
+//! Formats cells of rare Arrow types as text: dates, times, decimals, dictionaries.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;

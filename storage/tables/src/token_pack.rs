@@ -1,4 +1,4 @@
-//! The row of a table of token packs: concatenated sequences, as training reads them.
+//! Defines the row of a token pack table: concatenated token sequences with the fields that training reads.
 
 use crate::decode::BatchColumns;
 use crate::encode::{bool_lists, lists, nested, strings};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use trainyard_core::Result;
 
-/// Some sequences. The first three lists have one entry per token, the others one per sequence.
+/// A pack of token sequences. The first three lists have one entry per token; the other lists describe the sequences.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TokenPack {
     /// Token ids of all sequences, concatenated.
@@ -48,7 +48,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 });
 
 impl TableRow for TokenPack {
-    /// A pack has thousands of tokens.
+    /// Groups are small, because a pack has thousands of tokens.
     const GROUP: usize = 256;
 
     fn extra(_: &[Self]) -> ExtraColumns {

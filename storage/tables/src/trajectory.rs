@@ -1,5 +1,5 @@
-//! The row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (`docs/design/0005`). Columns are only
-//! ever added.
+//! Defines the row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (`docs/design/0005`). Later
+//! versions only add columns.
 
 use crate::problem::Message;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub struct SamplingParams {
 /// A filter's verdict on one row.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Rule that judged.
+    /// Name of the rule.
     pub rule: String,
     /// Whether the rule keeps the row.
     pub keep: bool,
@@ -102,7 +102,7 @@ pub struct Trajectory {
 
     /// Exclusive end token of each step.
     pub step_ends: Vec<u32>,
-    /// Label of each step: the probability that it is right, or 0 or 1; NaN if unlabeled.
+    /// Label of each step: the probability that it is correct, or 0 or 1; NaN if unlabeled.
     pub step_labels: Option<Vec<f32>>,
     /// Score of each step by a process reward model.
     pub step_scores: Option<Vec<f32>>,
@@ -168,7 +168,7 @@ impl Trajectory {
     pub fn sequences(&self) -> Vec<&[u32]> {
         self.contexts().into_iter().map(|context| &self.token_ids[context]).collect()
     }
-    /// Returns the tokens in view of a token at `end`.
+    /// Returns the tokens before `end` that are in the same context, in view of the token at `end`.
     pub fn context_before(&self, end: usize) -> &[u32] {
         let start = self.restarts.iter().map(|at| *at as usize).rfind(|at| *at <= end).unwrap_or(0);
         &self.token_ids[start..end]

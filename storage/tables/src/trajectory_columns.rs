@@ -1,4 +1,4 @@
-//! The Arrow form of [`Trajectory`], `rollout_format: 1`.
+//! Converts [`Trajectory`] rows to and from Arrow columns, `rollout_format: 1`.
 
 use crate::decode::BatchColumns;
 use crate::encode::{

@@ -1,4 +1,4 @@
-//! A scripted server of chat completions, with correct and faulty responses, which counts its requests.
+//! Provides a scripted server of chat completions, with valid and faulty responses, which counts its requests.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,7 +14,7 @@ pub enum MockResponse {
     Json(Value),
     /// Responds with a status and a text.
     Status(u16, &'static str),
-    /// Breaks off after half of the response.
+    /// Sends half of the response and closes the connection.
     Half(Value),
     /// Sends single bytes with pauses, for longer than any timeout.
     Drip,
@@ -22,7 +22,7 @@ pub enum MockResponse {
     Hang,
 }
 
-/// Returns a completion of this text by the requested model, of 10 tokens of prompt and 5 of answer.
+/// Returns a completion with this text by the requested model, of 10 prompt tokens and 5 completion tokens.
 pub fn says(body: &Value, text: &str) -> MockResponse {
     let message = json!({"role": "assistant", "content": text});
     completion(body, &message)
@@ -60,7 +60,8 @@ struct MockRequests {
 }
 
 impl MockChatServer {
-    /// Responds with the result of `respond` for the body and the number of a request, from 0.
+    /// Starts a server that responds with the result of `respond` for the body of a request and its number, counted
+    /// from 0.
     pub fn start(respond: impl Fn(&Value, usize) -> MockResponse + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -75,7 +76,6 @@ impl MockChatServer {
         });
         Self { url, seen }
     }
-    /// Returns the address.
     pub fn url(&self) -> &str {
         &self.url
     }

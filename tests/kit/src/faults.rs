@@ -1,4 +1,5 @@
-//! An `object_store` that fails on command, for tests of full disks, read-only stores, and lost or broken responses.
+//! Provides an `object_store` that fails on command, for tests of full disks, read-only stores, and lost or broken
+//! responses.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -61,7 +62,7 @@ impl FaultyStore {
     pub fn inject(&self, fault: StoreFault, part: &str, times: u32) {
         self.lock().push(FaultRule { fault, part: part.to_string(), times });
     }
-    /// Breaks off every read of more bytes than this, as a limit on the time of a request does.
+    /// Breaks off every read of more than `bytes` bytes, as a limit on the time of a request does.
     pub fn break_reads_over(&self, bytes: u64) {
         self.longest_read.store(bytes, Ordering::SeqCst);
     }
@@ -74,7 +75,7 @@ impl FaultyStore {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<FaultRule>> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Returns the fault of the next put of this name.
+    /// Returns the fault of the next put of `name`, or `None` if no rule matches. Counts the put for the matching rule.
     fn next_fault(&self, name: &Name) -> Option<StoreFault> {
         self.take_rule(name, |fault| fault != StoreFault::BrokenRead)
     }
@@ -93,12 +94,12 @@ impl fmt::Display for FaultyStore {
     }
 }
 
-/// Returns a disk's error, wrapped as by `object_store`.
+/// Returns the error of a disk, wrapped as `object_store` wraps it.
 fn disk(kind: i32) -> StoreError {
     StoreError::Generic { store: "faulty", source: io::Error::from_raw_os_error(kind).into() }
 }
 
-/// Returns a response of which only the first bytes arrive.
+/// Returns the response `found`, broken off after the first `bytes` bytes.
 async fn broken_off(found: GetResult, bytes: u64) -> StoreResult<GetResult> {
     let (meta, range) = (found.meta.clone(), found.range.clone());
     let (attributes, extensions) = (found.attributes.clone(), found.extensions.clone());

@@ -1,4 +1,4 @@
-//! Requests and responses in the fields of each server.
+//! Parses the requests and builds the responses in the fields of each server.
 
 use crate::engine::{MockTurnOutput, MockTurnRequest};
 use crate::state::{MODEL, MockServerResponse, MockServerState, lock};
@@ -9,7 +9,7 @@ use trainyard_lm::backend::endpoint::InferenceServerKind;
 use trainyard_lm::generate::DrawKey;
 use trainyard_tables::SamplingParams;
 
-/// Number of turns whose draws are searched.
+/// Number of turns that the search for a draw covers.
 const TURNS: u64 = 6;
 
 pub fn respond(state: &MockServerState, path: &str, body: &Value) -> MockServerResponse {
@@ -88,7 +88,8 @@ fn ids(value: &Value) -> Vec<u32> {
     value.as_array().into_iter().flatten().filter_map(Value::as_u64).map(|id| id as u32).collect()
 }
 
-/// Returns the draw of a seed, which a dialect has truncated.
+/// Returns the draw whose seed satisfies `is` (a dialect may truncate seeds) and the number of its turn, or `None` if
+/// no known draw matches.
 fn find_draw(state: &MockServerState, position: usize, is: impl Fn(u64) -> bool) -> Option<(DrawKey, usize)> {
     state.options.keys.iter().find_map(|key| {
         let turn = (0..TURNS).find(|turn| {

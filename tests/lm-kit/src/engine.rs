@@ -1,4 +1,4 @@
-//! Computation of a server in any dialect: turns, given sequences, token ids, and its weights.
+//! Computes the responses of a server in any dialect: turns, given sequences, token ids, and its weights.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,12 +46,12 @@ pub struct MockModelEngine {
 }
 
 impl MockModelEngine {
-    /// Loads a model without its adapter, which a server gets like any other.
+    /// Loads a model without its adapter; a client loads the adapter like any other.
     pub fn new(model: &ModelFolder) -> Result<Self> {
         let base = ModelFolder { adapter: None, ..model.clone() };
         Ok(Self { base: base.generator(1)?, model: base, adapters: BTreeMap::new() })
     }
-    /// Loads the weights of a folder.
+    /// Replaces the model's weights by those of a folder.
     pub fn reload(&mut self, folder: &Path) -> Result<()> {
         let model = ModelFolder::load(folder)?;
         (self.base, self.model) = (model.generator(1)?, model);
@@ -105,7 +105,8 @@ impl MockModelEngine {
         let generator = self.generator(request.adapter)?;
         let fallback = DrawKey { chance: Chance::new(request.seed), problem: 0, sample: 0 };
         let (draw, turn) = request.draw.unwrap_or((fallback, 0));
-        // Draws are keyed by the turn, so earlier turns are replayed first: one token each, and the rest in the last.
+        // Draws are keyed by the turn, so earlier turns are replayed first: each takes one token, and the last takes
+        // the rest.
         let turn = turn.min(first - 1);
         let opening = if turn == 0 { request.tokens.clone() } else { request.tokens[..1].to_vec() };
         let id = generator.add(SequenceRequest {

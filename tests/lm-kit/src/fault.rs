@@ -1,24 +1,24 @@
-//! Faults of a server.
+//! Defines the faults of a server.
 
 use serde_json::Value;
 use std::time::Duration;
 
 /// A fault of one request.
 pub enum MockServerFault {
-    /// Another status, with headers and a body.
+    /// Responds with another status, with headers and a body.
     Status(u16, Vec<(&'static str, &'static str)>, String),
-    /// The connection is closed without a response.
+    /// Closes the connection without a response.
     Close,
-    /// Half of the response, then the connection is closed.
+    /// Sends half of the response, then closes the connection.
     Cut,
-    /// Half of the response, presented as complete.
+    /// Sends half of the response as if it were complete.
     Half,
-    /// The response, byte by byte with a pause before each hundred.
+    /// Sends the response byte by byte, with a pause before each hundred.
     Drip(Duration),
-    /// A delay before the response.
+    /// Delays the response.
     Late(Duration),
-    /// Text in place of JSON.
+    /// Sends text in place of JSON.
     Text(String),
-    /// A modified response.
+    /// Modifies the response.
     Edit(Box<dyn Fn(&mut Value) + Send>),
 }

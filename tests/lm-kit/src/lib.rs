@@ -1,9 +1,10 @@
-//! A server of vLLM's, SGLang's or llama.cpp's dialect that computes with the reference backend: a substitute for a
-//! real one in tests, with the faults of a real one on demand.
+//! Provides a server of vLLM's, SGLang's or llama.cpp's dialect that computes with the reference backend: a substitute
+//! for a real server in tests, with the faults of a real one on demand.
 //!
 //! The fields are those that the servers document (vLLM: `entrypoints/openai/completion/protocol.py`, the pages
 //! "OpenAI-compatible server" and "LoRA adapters"; SGLang: "Native APIs", "Sampling parameters", "SGLang for RL";
-//! llama.cpp: `tools/server/README.md`). HTTP support is sufficient for one client: a request per connection.
+//! llama.cpp: `tools/server/README.md`). The server handles one request per connection, which is sufficient for one
+//! client.
 
 mod dialects;
 mod engine;
@@ -57,7 +58,7 @@ impl MockModelServer {
         });
         Ok(Self { address, state: shared, listener: Some(listener) })
     }
-    /// Returns the address, as in a workflow file.
+    /// Returns the URL of the server, as a workflow file gives it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -65,7 +66,7 @@ impl MockModelServer {
     pub fn inject_fault(&self, path: &str, fault: MockServerFault) {
         lock(&self.state.faults).push((path.to_string(), fault));
     }
-    /// Returns the requests so far.
+    /// Returns all requests so far, with path and body.
     pub fn seen(&self) -> Vec<MockServerRequest> {
         lock(&self.state.requests).clone()
     }

@@ -1,4 +1,4 @@
-//! State shared by the threads of a server.
+//! Holds the state that the threads of a server share.
 
 use crate::engine::MockModelEngine;
 use crate::fault::MockServerFault;

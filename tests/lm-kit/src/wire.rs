@@ -1,4 +1,4 @@
-//! HTTP/1.1, to the extent that one client needs.
+//! Implements HTTP/1.1 to the extent that one client needs.
 
 use crate::dialects;
 use crate::fault::MockServerFault;

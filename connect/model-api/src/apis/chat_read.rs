@@ -1,4 +1,4 @@
-//! Requests of OpenAI's chat completions.
+//! Reads requests of OpenAI's chat completions.
 
 use super::common;
 use super::content;
@@ -8,7 +8,7 @@ use crate::response::{ApiToolCall, calls_text};
 use serde_json::{Value, json};
 use trainyard_tables::Message;
 
-/// Reads a request. Errors: an invalid field, by its path.
+/// Reads a request. Errors: an invalid or unsupported field, with its path.
 pub fn read(body: &Value) -> FieldResult<ModelRequest> {
     let fields = RequestFields::new(body, "")?;
     fields.expect_neutral(&[

@@ -1,4 +1,4 @@
-//! Responses of OpenAI's chat completions.
+//! Writes responses of OpenAI's chat completions.
 
 use super::stream::{ResponseIdentity, ServerSentEvent, StreamWriter};
 use super::tokens;
@@ -7,7 +7,7 @@ use crate::request::{ApiKind, ModelRequest};
 use crate::response::{ChoiceDelta, ModelResponse, ResponseChoice, SampledToken, Usage, call_json};
 use serde_json::{Value, json};
 
-/// Writes the whole response.
+/// Writes the complete response.
 pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
     let choices: Vec<Value> =
         response.choices.iter().enumerate().map(|(index, choice)| whole(request, index, choice)).collect();
@@ -66,7 +66,7 @@ pub fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// The response in chunks.
+/// Writer of a response in chunks.
 pub struct ChatStreamWriter {
     request: ModelRequest,
     identity: ResponseIdentity,

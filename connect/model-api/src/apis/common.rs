@@ -1,4 +1,4 @@
-//! Fields that OpenAI's APIs share, including vLLM's extensions.
+//! Reads the fields that OpenAI's APIs share, including vLLM's extensions.
 
 use super::fields::{FieldResult, RequestFields};
 use crate::request::{ApiTool, ApiToolChoice, ModelRequest};
@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 /// Maximum choices for one prompt.
 const MAX_CHOICES: u64 = 128;
-/// Maximum number of most probable tokens in the list.
+/// Maximum number of most probable tokens that a request may list.
 const MAX_TOP_LOGPROBS: u64 = 20;
 /// Maximum stop texts.
 const MAX_STOP_TEXTS: usize = 16;
 
-/// Reads the options of sampling, and rejects unsupported fields that would affect it.
+/// Reads the sampling options into `request`, and rejects unsupported fields that would affect sampling.
 pub fn sampling(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     fields.expect_neutral(&[
         ("presence_penalty", &[json!(0)]),
@@ -41,7 +41,7 @@ pub fn sampling(fields: &RequestFields<'_>, request: &mut ModelRequest) -> Field
         return Err(fields.wrong("top_p", "is 0, but must be above 0; `temperature: 0` is greedy"));
     }
     request.top_k = match fields.get("top_k") {
-        // -1 means the same as 0.
+        // vLLM treats -1 like 0.
         Some(value) if value.as_i64() == Some(-1) => Some(0),
         _ => fields.count("top_k", 0..=u64::from(u32::MAX))?.map(|k| k as u32),
     };
@@ -61,12 +61,12 @@ pub fn sampling(fields: &RequestFields<'_>, request: &mut ModelRequest) -> Field
     request.keep_stop = fields.flag("include_stop_str_in_output")?.unwrap_or(false);
     request.token_ids = fields.flag("return_token_ids")?.unwrap_or(false);
     request.tokens_as_ids = fields.flag("return_tokens_as_token_ids")?.unwrap_or(false);
-    // Our samplers compute the probability of the prompt's tokens, but not their ranks.
+    // Samplers compute the probabilities of the prompt's tokens, but not their ranks.
     request.prompt_logprobs = fields.count("prompt_logprobs", 0..=0)?.is_some();
     Ok(())
 }
 
-/// Reads the limit of sampled tokens, under the first of several names.
+/// Reads the limit of sampled tokens, from the first of `keys` that is present.
 pub fn limit(fields: &RequestFields<'_>, keys: &[&str]) -> FieldResult<Option<usize>> {
     for key in keys {
         if let Some(count) = fields.count(key, 1..=u64::from(u32::MAX))? {
@@ -76,12 +76,12 @@ pub fn limit(fields: &RequestFields<'_>, keys: &[&str]) -> FieldResult<Option<us
     Ok(None)
 }
 
-/// Reads the number of most probable tokens to list.
+/// Reads the number of most probable tokens to list at each position.
 pub fn top(fields: &RequestFields<'_>, key: &str) -> FieldResult<Option<usize>> {
     Ok(fields.count(key, 0..=MAX_TOP_LOGPROBS)?.map(|count| count as usize))
 }
 
-/// Reads stop texts: one, or a list.
+/// Reads stop texts: a text, or a list of texts.
 pub fn stops(fields: &RequestFields<'_>, key: &str) -> FieldResult<Vec<String>> {
     let all = match fields.get(key) {
         None => Vec::new(),
@@ -110,7 +110,7 @@ pub fn ids(fields: &RequestFields<'_>, key: &str) -> FieldResult<Option<Vec<u32>
     ids.map(Some).ok_or_else(|| fields.wrong(key, "must contain only token ids"))
 }
 
-/// Reads further variables of the template, which include named efforts of reasoning.
+/// Reads further variables of the template into `request`; `reasoning_effort` is one of them.
 pub fn variables(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     fields.expect_neutral(&[
         ("chat_template", &[]),
@@ -131,7 +131,7 @@ pub fn variables(fields: &RequestFields<'_>, request: &mut ModelRequest) -> Fiel
     Ok(())
 }
 
-/// Reads a tool of the kind `function`, whose description is in a separate object (`function`) or next to the kind.
+/// Reads a tool of the type `function`, whose description is in the object `function` or next to the type.
 pub fn tool(value: &Value, path: &str) -> FieldResult<ApiTool> {
     let outer = RequestFields::new(value, path)?;
     let kind = outer.required("type")?;
@@ -162,7 +162,7 @@ pub fn no_parameters() -> Map<String, Value> {
     schema.as_object().cloned().unwrap_or_default()
 }
 
-/// Reads the tools, and whether they may be called.
+/// Reads the tools and the tool choice into `request`.
 pub fn tools(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     let list = fields.list("tools")?.into_iter().flatten().enumerate();
     request.tools =

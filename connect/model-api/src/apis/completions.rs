@@ -1,4 +1,4 @@
-//! OpenAI's completions: literal texts and token ids, with vLLM's extensions.
+//! Reads and writes OpenAI's completions of texts and token ids, with vLLM's extensions.
 
 use super::chat_write::usage;
 use super::common;
@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 /// Default limit of sampled tokens in OpenAI's API.
 const DEFAULT_MAX_TOKENS: usize = 16;
 
-/// Reads a request. Errors: an invalid field, by its path.
+/// Reads a request. Errors: an invalid or unsupported field, with its path.
 pub fn read(body: &Value) -> FieldResult<ModelRequest> {
     let fields = RequestFields::new(body, "")?;
-    // No tokens are added to a prompt here, so `add_special_tokens` is accepted where it requires that.
+    // The server adds no tokens to a prompt, so `add_special_tokens` is not checked.
     fields.expect_neutral(&[("suffix", &[json!("")]), ("echo", &[json!(false)])])?;
     let prompt = prompt(&fields)?;
     let mut request = ModelRequest::new(ApiKind::Completions, fields.text("model")?.unwrap_or_default(), prompt);
@@ -50,7 +50,7 @@ fn prompt(fields: &RequestFields<'_>) -> FieldResult<ModelPrompt> {
     }
 }
 
-/// Writes the whole response.
+/// Writes the complete response.
 pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
     let choice = |(index, choice): (usize, &ResponseChoice)| {
         let mut value = part(request, index, &full_text(choice), &choice.tokens, 0);
@@ -67,7 +67,7 @@ pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &Respon
     body
 }
 
-/// Returns the full text, including thoughts: this API does not separate parts of a text.
+/// Returns the thoughts and the text: this API does not separate them.
 fn full_text(choice: &ResponseChoice) -> String {
     format!("{}{}", choice.thinking, choice.text)
 }
@@ -76,7 +76,7 @@ fn head(request: &ModelRequest, identity: &ResponseIdentity) -> Value {
     json!({"id": identity.id, "object": "text_completion", "created": identity.created, "model": request.model})
 }
 
-/// Returns the addition of a text after `offset` characters.
+/// Returns the choice of a chunk with `text`, which begins after `offset` characters.
 fn part(request: &ModelRequest, index: usize, text: &str, list: &[SampledToken], offset: usize) -> Value {
     let mut value = json!({
         "index": index, "text": text, "finish_reason": null, "logprobs": logprobs(request, list, offset),
@@ -116,7 +116,7 @@ fn logprobs(request: &ModelRequest, list: &[SampledToken], offset: usize) -> Val
     })
 }
 
-/// Returns log-probabilities of the prompt, as vLLM lists them: null for the first token.
+/// Returns log-probabilities of the prompt as vLLM lists them, with null for the first token.
 fn prompt_logprobs(response: &ModelResponse) -> Value {
     let Some(logprobs) = &response.prompt_logprobs else { return Value::Null };
     let one = |(id, logprob): (&u32, &f32)| json!({id.to_string(): {"logprob": logprob}});
@@ -124,11 +124,11 @@ fn prompt_logprobs(response: &ModelResponse) -> Value {
     std::iter::once(Value::Null).chain(rest).collect()
 }
 
-/// The response in chunks.
+/// Writer of a response in chunks.
 pub struct CompletionsStreamWriter {
     request: ModelRequest,
     identity: ResponseIdentity,
-    /// Characters of the tokens of every choice so far.
+    /// Characters of the tokens of each choice so far.
     offsets: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Contents of messages, in the two shapes that all APIs share: a text, or a list of parts.
+//! Reads the content of messages: a text, or a list of parts.
 
 use super::fields::{FieldResult, RequestFields, wrong};
 use crate::error::ModelApiError;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_tables::Message;
 
-/// Kinds of parts that are text, with the key of the text.
+/// Types of text parts, with the key of their text.
 const TEXTS: [(&str, &str); 6] = [
     ("text", "text"),
     ("input_text", "text"),
@@ -16,7 +16,8 @@ const TEXTS: [(&str, &str); 6] = [
     ("reasoning_text", "text"),
 ];
 
-/// Returns a text, or the concatenated texts of a list of parts. An absent value and null are empty.
+/// Returns the text of a content: the text itself, or the concatenated texts of a list of parts. Returns an empty text
+/// for an absent value or null.
 pub fn text(value: Option<&Value>, path: &str) -> FieldResult<String> {
     match value {
         None | Some(Value::Null) => Ok(String::new()),
@@ -49,7 +50,7 @@ pub fn not_text(path: &str, kind: &str) -> ModelApiError {
     wrong(path, message).code("unsupported_content")
 }
 
-/// Checks a conversation. Errors: no messages; a tool's result without a call of that id before it.
+/// Checks that a conversation has messages, and that each tool result follows a call with its id.
 pub fn expect_conversation(messages: &[Message], path: &str) -> FieldResult<()> {
     if messages.is_empty() {
         return Err(wrong(path, format!("`{path}` is empty; send at least one message")));

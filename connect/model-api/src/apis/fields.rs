@@ -1,4 +1,4 @@
-//! Reading fields of a request: each has a type and a range, and a refusal names it by its path.
+//! Reads typed fields of a request within their ranges. A refusal names the field by its path.
 
 use crate::error::ModelApiError;
 use serde_json::{Map, Value};
@@ -14,17 +14,17 @@ pub struct RequestFields<'a> {
 pub type FieldResult<T> = Result<T, ModelApiError>;
 
 impl<'a> RequestFields<'a> {
-    /// Reads the object at a path; the path of the request itself is empty.
+    /// Wraps the object `value` at the path `at`; the path of the request itself is empty.
     pub fn new(value: &'a Value, at: &'a str) -> FieldResult<Self> {
         let name = if at.is_empty() { "the body" } else { at };
         let map = value.as_object().ok_or_else(|| wrong(at, format!("{name} must be a JSON object")))?;
         Ok(Self { map, at })
     }
-    /// Returns the path of a field.
+    /// Returns the path of a field of this object.
     pub fn path(&self, key: &str) -> String {
         if self.at.is_empty() { key.to_string() } else { format!("{}.{key}", self.at) }
     }
-    /// Returns a field that is present and not null.
+    /// Returns a field, or `None` if it is absent or null.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key).filter(|value| !value.is_null())
     }
@@ -74,7 +74,8 @@ impl<'a> RequestFields<'a> {
         let object = |value: &'a Value| value.as_object().ok_or_else(|| self.wrong(key, "must be an object"));
         self.get(key).map(object).transpose()
     }
-    /// Rejects unsupported fields that would affect the response, unless their values equal the actual behavior.
+    /// Rejects unsupported fields that would affect the response. A field is accepted if it is empty or has one of its
+    /// listed values, which request the behavior of this server.
     pub fn expect_neutral(&self, fields: &[(&str, &[Value])]) -> FieldResult<()> {
         for (key, neutral) in fields {
             let Some(value) = self.get(key) else { continue };
@@ -93,7 +94,7 @@ impl<'a> RequestFields<'a> {
         };
         self.wrong(key, &format!("{problem} this server does not support; remove it")).code("unsupported_parameter")
     }
-    /// Returns a part of the fields, unchanged.
+    /// Returns the listed fields that are present, unchanged.
     pub fn copy(&self, keys: &[&str]) -> Map<String, Value> {
         keys.iter().filter_map(|key| Some((key.to_string(), self.map.get(*key)?.clone()))).collect()
     }
@@ -103,7 +104,7 @@ fn equal(a: &Value, b: &Value) -> bool {
     a == b || (a.is_number() && a.as_f64() == b.as_f64())
 }
 
-/// Returns a refusal at a path.
+/// Returns the refusal of the field at `path`; an empty path refuses the body.
 pub fn wrong(path: &str, message: String) -> ModelApiError {
     if path.is_empty() { ModelApiError::new(400, message) } else { ModelApiError::invalid_field(path, message) }
 }

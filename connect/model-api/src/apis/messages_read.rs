@@ -1,4 +1,4 @@
-//! Requests of Anthropic's messages.
+//! Reads requests of Anthropic's messages.
 
 use super::common;
 use super::content;
@@ -8,7 +8,8 @@ use crate::response::{ApiToolCall, calls_text};
 use serde_json::{Value, json};
 use trainyard_tables::Message;
 
-/// Reads a request; `counts` if it only counts tokens, which requires no limit. Errors: an invalid field, by its path.
+/// Reads a request. If `counts`, the request only counts tokens and requires no token limit. Errors: an invalid or
+/// unsupported field, with its path.
 pub fn read(body: &Value, counts: bool) -> FieldResult<ModelRequest> {
     let fields = RequestFields::new(body, "")?;
     fields.expect_neutral(&[
@@ -53,7 +54,7 @@ pub fn read(body: &Value, counts: bool) -> FieldResult<ModelRequest> {
     Ok(request)
 }
 
-/// Reads whether to think, which is a variable of templates such as Qwen's.
+/// Reads whether the model thinks, as the variable `enable_thinking` of templates such as Qwen's.
 fn thinking(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     let Some(value) = fields.get("thinking") else { return Ok(()) };
     let enabled = match RequestFields::new(value, "thinking")?.required("type")? {
@@ -92,7 +93,7 @@ fn tools(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<
     Ok(())
 }
 
-/// Reads one message, which becomes several where a user's contains tool results.
+/// Reads one message into `conversation`. A user message with tool results becomes several messages.
 fn message(value: &Value, path: &str, conversation: &mut Vec<Message>) -> FieldResult<()> {
     let fields = RequestFields::new(value, path)?;
     let role = fields.required("role")?;
@@ -119,7 +120,7 @@ fn message(value: &Value, path: &str, conversation: &mut Vec<Message>) -> FieldR
                 has_text = true;
             }
             ("assistant", "thinking") => thought.push_str(block.required("thinking")?),
-            // An encrypted thought of another provider, which cannot be read.
+            // An encrypted thought of another provider cannot be read.
             ("assistant", "redacted_thinking") => {}
             ("assistant", "tool_use") => {
                 let input = block.object("input")?.cloned().unwrap_or_default();

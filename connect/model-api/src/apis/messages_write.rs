@@ -1,4 +1,4 @@
-//! Responses of Anthropic's messages.
+//! Writes responses of Anthropic's messages.
 
 use super::stream::{ResponseIdentity, ServerSentEvent, StreamWriter};
 use super::tokens;
@@ -7,7 +7,7 @@ use crate::request::{ApiKind, ModelRequest};
 use crate::response::{ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, ResponseChoice};
 use serde_json::{Value, json};
 
-/// Writes the whole response.
+/// Writes the complete response.
 pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
     let empty = ResponseChoice::default();
     let choice = response.choices.first().unwrap_or(&empty);
@@ -57,14 +57,15 @@ fn stop(finish: &ApiFinishReason) -> (Value, Value) {
     }
 }
 
-/// Kinds of blocks that grow.
+/// Kinds of blocks to which events append.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OpenBlock {
     Thinking,
     Text,
 }
 
-/// The response as events. The tokens of the prompt are not yet counted at its start; the last event has them.
+/// Writer of a response as events. The first event does not count the tokens of the prompt; the last event reports
+/// them.
 pub struct MessagesStreamWriter {
     request: ModelRequest,
     identity: ResponseIdentity,

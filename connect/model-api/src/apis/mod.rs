@@ -1,4 +1,4 @@
-//! The APIs: conversion between the JSON of each and plain data.
+//! Converts between the JSON of each API and plain data.
 
 mod chat_read;
 mod chat_write;
@@ -21,9 +21,9 @@ use crate::request::{ApiKind, ModelRequest};
 use crate::response::ModelResponse;
 use serde_json::Value;
 
-/// Reads the body of a request. `past` finds conversations that [`ApiKind::Responses`] continues.
+/// Reads the body of a request. `past` looks up the conversations that requests of [`ApiKind::Responses`] continue.
 ///
-/// Errors: an invalid field, by its path.
+/// Errors: an invalid or unsupported field, with its path.
 pub fn read(api: ApiKind, body: &Value, past: &ConversationLookup<'_>) -> Result<ModelRequest, ModelApiError> {
     match api {
         ApiKind::Chat => chat_read::read(body),
@@ -33,12 +33,12 @@ pub fn read(api: ApiKind, body: &Value, past: &ConversationLookup<'_>) -> Result
     }
 }
 
-/// Reads a request of Anthropic's that only counts tokens. Errors: as [`read`].
+/// Reads a request of Anthropic's API that counts tokens. Errors: as [`read`].
 pub fn read_count(body: &Value) -> Result<ModelRequest, ModelApiError> {
     messages_read::read(body, true)
 }
 
-/// Writes the whole response.
+/// Writes the complete response in the API of its request.
 pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
     match request.api {
         ApiKind::Chat => chat_write::write(request, response, identity),
@@ -48,7 +48,7 @@ pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &Respon
     }
 }
 
-/// Creates the writer of a response as events.
+/// Creates the writer of a streamed response in the API of its request.
 pub fn stream(request: &ModelRequest, identity: &ResponseIdentity) -> Box<dyn StreamWriter> {
     match request.api {
         ApiKind::Chat => Box::new(chat_write::ChatStreamWriter::new(request, identity)),

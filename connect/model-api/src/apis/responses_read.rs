@@ -1,5 +1,5 @@
-//! Requests of OpenAI's responses: items in place of messages, and responses that a later request continues by their
-//! id.
+//! Reads requests of OpenAI's responses API. Their input consists of items in place of messages, and a later request
+//! can continue a response by its id.
 
 use super::common;
 use super::content;
@@ -10,7 +10,7 @@ use crate::response::{ApiToolCall, calls_text};
 use serde_json::{Value, json};
 use trainyard_tables::Message;
 
-/// Lookup of the conversation that ended with the response of an id.
+/// Looks up the conversation that ended with the response of an id.
 pub type ConversationLookup<'a> = dyn Fn(&str) -> Option<Vec<Message>> + 'a;
 
 /// Fields that the response repeats.
@@ -30,7 +30,8 @@ const ECHOED: [&str; 13] = [
     "truncation",
 ];
 
-/// Reads a request. Errors: an invalid field, by its path.
+/// Reads a request. `past` looks up the conversation that the request continues. Errors: an invalid or unsupported
+/// field, with its path.
 pub fn read(body: &Value, past: &ConversationLookup<'_>) -> FieldResult<ModelRequest> {
     let fields = RequestFields::new(body, "")?;
     fields.expect_neutral(&[
@@ -112,7 +113,7 @@ impl AssistantTurn {
     fn close(&mut self, messages: &mut Vec<Message>) {
         let Self { thinking, text, calls } = std::mem::take(self);
         if text.is_none() && calls.is_empty() {
-            // A thought at the end is hidden from the model.
+            // A thought at the end is not shown to the model.
             return;
         }
         let content = text.unwrap_or_default();

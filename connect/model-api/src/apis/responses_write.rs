@@ -1,4 +1,4 @@
-//! Responses of OpenAI's API of that name: items, and the events that build them.
+//! Writes responses of OpenAI's responses API, as items or as the events that build the items.
 
 use super::stream::{ResponseIdentity, ServerSentEvent, StreamWriter};
 use super::tokens;
@@ -7,7 +7,7 @@ use crate::request::ModelRequest;
 use crate::response::{ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, ResponseChoice, SampledToken};
 use serde_json::{Value, json};
 
-/// Writes the whole response.
+/// Writes the complete response.
 pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
     let empty = ResponseChoice::default();
     let choice = response.choices.first().unwrap_or(&empty);
@@ -96,7 +96,7 @@ enum OpenItem {
     Text(String),
 }
 
-/// The response as events.
+/// Writer of a response as events.
 pub struct ResponsesStreamWriter {
     request: ModelRequest,
     identity: ResponseIdentity,
@@ -122,7 +122,7 @@ impl ResponsesStreamWriter {
     fn id(&self, prefix: &str) -> String {
         id(prefix, &self.identity, self.items)
     }
-    /// Adds to a thought, beginning one if necessary.
+    /// Appends to the open thought, and begins a thought if none is open.
     fn write_thinking(&mut self, text: &str, events: &mut Vec<ServerSentEvent>) {
         if !matches!(self.open, Some(OpenItem::Thinking(_))) {
             self.close(events, "completed");
@@ -138,7 +138,7 @@ impl ResponsesStreamWriter {
         let data = self.place("rs", json!({"delta": text}));
         events.push(self.event("response.reasoning_text.delta", data));
     }
-    /// Adds to the message, beginning one if necessary.
+    /// Appends to the open message, and begins a message if none is open.
     fn write_text(&mut self, text: &str, list: &[SampledToken], events: &mut Vec<ServerSentEvent>) {
         if !matches!(self.open, Some(OpenItem::Text(_))) {
             self.close(events, "completed");
@@ -165,7 +165,7 @@ impl ResponsesStreamWriter {
         data["content_index"] = json!(0);
         data
     }
-    /// Ends the open item.
+    /// Ends the open item, if any.
     fn close(&mut self, events: &mut Vec<ServerSentEvent>, status: &str) {
         let item = match self.open.take() {
             None => return,

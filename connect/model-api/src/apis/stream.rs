@@ -1,4 +1,4 @@
-//! Streamed responses: events for deltas.
+//! Defines the events of streamed responses, and the interface of their writers.
 
 use crate::error::ModelApiError;
 use crate::response::{ChoiceDelta, ModelResponse};
@@ -16,7 +16,7 @@ pub struct ResponseIdentity {
 /// A server-sent event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerSentEvent {
-    /// Name, in APIs that name events.
+    /// Name of the event; `None` in APIs without names.
     pub name: Option<&'static str>,
     /// Data; `None` for the text `[DONE]`, which ends the streams of OpenAI's older APIs.
     pub data: Option<Value>,
@@ -32,7 +32,7 @@ impl ServerSentEvent {
         data["type"] = Value::from(name);
         Self { name: Some(name), data: Some(data) }
     }
-    /// Returns the text on the wire.
+    /// Returns the event as text for the wire.
     pub fn text(&self) -> String {
         let data = self.data.as_ref().map_or("[DONE]".to_string(), Value::to_string);
         match self.name {
@@ -44,11 +44,11 @@ impl ServerSentEvent {
 
 /// Writes the events of one response.
 pub trait StreamWriter: Send {
-    /// Returns the events before the first piece.
+    /// Returns the events before the first delta.
     fn begin(&mut self) -> Vec<ServerSentEvent>;
-    /// Returns the events of a piece of one of the choices.
+    /// Returns the events of a delta.
     fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent>;
-    /// Returns the events that end the stream after all pieces.
+    /// Returns the events that end the stream after all deltas.
     fn end(&mut self, response: &ModelResponse) -> Vec<ServerSentEvent>;
     /// Returns the events of a failure within the stream.
     fn fail(&mut self, refusal: &ModelApiError) -> Vec<ServerSentEvent>;

@@ -1,15 +1,15 @@
-//! Tokens in OpenAI's responses.
+//! Writes tokens and the reason of a turn's end as OpenAI's APIs and vLLM list them.
 
 use crate::request::ModelRequest;
 use crate::response::{ApiFinishReason, SampledToken};
 use serde_json::{Value, json};
 
-/// Returns a token's name, in the form that the request selects.
+/// Returns the text of a token, or its id if the request selects ids.
 pub fn name(request: &ModelRequest, id: u32, text: &str) -> String {
     if request.tokens_as_ids { format!("token_id:{id}") } else { text.to_string() }
 }
 
-/// Returns the bytes of a token's text; null where the token ends within a character.
+/// Returns the bytes of a token's text, or null if the token ends within a character.
 pub fn bytes(text: &str) -> Value {
     if text.contains('\u{fffd}') { Value::Null } else { json!(text.as_bytes()) }
 }
@@ -31,7 +31,7 @@ pub fn ids(tokens: &[SampledToken]) -> Vec<u32> {
     tokens.iter().map(|token| token.id).collect()
 }
 
-/// Returns the reason of a turn's end under OpenAI's name.
+/// Returns OpenAI's name for the reason of a turn's end.
 pub fn finish(finish: &ApiFinishReason) -> &'static str {
     match finish {
         ApiFinishReason::End | ApiFinishReason::Text(_) | ApiFinishReason::Token(_) => "stop",
@@ -40,7 +40,7 @@ pub fn finish(finish: &ApiFinishReason) -> &'static str {
     }
 }
 
-/// Returns the stop text or token id of the request that ended a turn, as vLLM reports it, or null.
+/// Returns the stop text or token id that ended a turn, as vLLM reports it. Other reasons give null.
 pub fn stop_reason(finish: &ApiFinishReason) -> Value {
     match finish {
         ApiFinishReason::Text(text) => json!(text),

@@ -1,10 +1,10 @@
-//! Conversations that a later request continues by the id of a response.
+//! Caches conversations, which a later request continues by the id of a response.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use trainyard_tables::Message;
 
-/// The latest conversations, each of one path.
+/// The latest conversations. A conversation is found only under the base path of its request.
 pub struct ConversationCache {
     max: usize,
     list: Mutex<VecDeque<CachedConversation>>,
@@ -17,11 +17,11 @@ struct CachedConversation {
 }
 
 impl ConversationCache {
-    /// Creates a cache of at most this many conversations.
+    /// Creates a cache of at most `max` conversations.
     pub fn new(max: usize) -> Self {
         Self { max, list: Mutex::default() }
     }
-    /// Adds a conversation; if there are too many, the oldest is dropped.
+    /// Adds a conversation; above the maximum, the oldest ones are dropped.
     pub fn insert(&self, base: &str, id: &str, messages: Vec<Message>) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.push_back(CachedConversation { base: base.to_string(), id: id.to_string(), messages });
@@ -29,7 +29,7 @@ impl ConversationCache {
             list.pop_front();
         }
     }
-    /// Returns a conversation of this path.
+    /// Returns the conversation of a response, or `None` if the cache no longer has it.
     pub fn find(&self, base: &str, id: &str) -> Option<Vec<Message>> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.iter().rev().find(|entry| entry.base == base && entry.id == id).map(|entry| entry.messages.clone())

@@ -1,6 +1,7 @@
-//! Admission of requests before the body is read.
+//! Admits requests before their body is read.
 //!
-//! Without a server key, requests must name this machine in `Host`, and a page of another origin is rejected.
+//! Without a server key, requests must name this machine in `Host`, and requests from pages of another origin are
+//! rejected.
 
 use super::settings::ModelApiSettings;
 use crate::error::ModelApiError;
@@ -8,7 +9,7 @@ use axum::http::{HeaderMap, Uri};
 use trainyard_core::{Digest, Secret};
 use trainyard_http_server::{RequestDenial, RequestPolicy, same_digest};
 
-/// Returns the choices of this server; `protected` = it has a key.
+/// Returns the request policy of this server; `protected` if it has a key.
 fn policy(protected: bool) -> RequestPolicy {
     RequestPolicy {
         protected,
@@ -20,17 +21,17 @@ fn policy(protected: bool) -> RequestPolicy {
     }
 }
 
-/// Returns the choices of a server with these settings.
+/// Returns the request policy of a server with these settings.
 pub fn policy_of(settings: &ModelApiSettings) -> RequestPolicy {
     policy(settings.key.is_some())
 }
 
-/// Returns the key of a request.
+/// Returns the key of a request, if it has one.
 pub fn key(headers: &HeaderMap) -> Option<String> {
     trainyard_http_server::credential(&policy(true), headers).map(String::from)
 }
 
-/// Admits a request. Errors: 401 without the key; 403 for another host or origin.
+/// Admits a request. Errors: 401 without the expected key; 403 for another host or origin.
 pub fn admit(headers: &HeaderMap, target: &Uri, expected: Option<&Secret>) -> Result<(), ModelApiError> {
     let digest = |text: &str| Digest::of(text.as_bytes());
     let same = |key: &str| expected.filter(|expected| same_digest(&digest(key), &digest(expected.reveal())));

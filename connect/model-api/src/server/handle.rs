@@ -1,4 +1,4 @@
-//! Handling of a request from its head to its response.
+//! Handles a request from its head to its response.
 
 use super::guard;
 use super::respond::{error_response, json, respond};
@@ -16,7 +16,7 @@ use serde_json::{Value, json as value};
 use std::sync::Arc;
 use trainyard_http_server::{BodyError, is_stalled, read_body};
 
-/// Handles any request.
+/// Routes, admits and handles any request.
 pub async fn handle(State(app): State<Arc<ModelApiState>>, request: Request) -> Response {
     let Some((base, route)) = route::find(request.uri().path()) else {
         let message = format!("unknown path {}", request.uri().path());
@@ -90,7 +90,9 @@ async fn dispatch(
     }
 }
 
-/// Sets the model of a request without one, if there is only one model.
+/// Checks the model name of a request, and sets it if there is only one model and the request names none.
+///
+/// Errors: a missing name, or a model that is not served.
 fn name_model(app: &ModelApiState, caller: &Caller, model_request: &mut ModelRequest) -> Result<(), ModelApiError> {
     let cards = app.handler.models(caller)?;
     match (model_request.model.as_str(), cards.as_slice()) {
@@ -109,7 +111,7 @@ fn names(cards: &[ModelCard]) -> Vec<String> {
     cards.iter().map(|card| card.name.clone()).collect()
 }
 
-/// Returns a model with the fields of both APIs and vLLM's.
+/// Returns the entry of a model, with the fields of OpenAI's and Anthropic's API and those of vLLM.
 fn listed(card: &ModelCard) -> Value {
     value!({
         "id": card.name, "object": "model", "created": 0, "owned_by": "trainyard", "root": card.name, "parent": null,

@@ -1,4 +1,4 @@
-//! Listening and shutdown.
+//! Binds the server, serves requests, and can run the server on a separate thread.
 
 use super::guard::policy_of;
 use super::handle::handle;
@@ -15,12 +15,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use trainyard_core::{Error, Result};
 
-/// Listens on an address. Errors: invalid (a network address without a key, or one that cannot be bound).
+/// Listens on an address. Errors: invalid (a network address without a key, or an address that cannot be bound).
 pub async fn bind(address: SocketAddr, settings: &ModelApiSettings) -> Result<TcpListener> {
     trainyard_http_server::bind(address, &policy_of(settings)).await
 }
 
-/// Serves requests until `stop` is done, then completes the current ones.
+/// Serves requests with `handler` until `stop` is done, then completes the current ones.
 pub async fn serve(
     listener: TcpListener,
     handler: Arc<dyn ModelHandler>,
@@ -33,7 +33,8 @@ pub async fn serve(
     trainyard_http_server::serve(listener, router, limits, busy.to_string(), stop).await;
 }
 
-/// A server on a separate thread, for synchronous programs. It ends when dropped: requests in flight are cut off.
+/// A server on a separate thread, for synchronous programs. Dropping it stops the server and waits for its thread;
+/// requests in flight are cut off.
 pub struct ModelApiServer {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -41,7 +42,8 @@ pub struct ModelApiServer {
 }
 
 impl ModelApiServer {
-    /// Serves on an address; port 0 = any free one. Errors: as [`bind`]; retryable (no thread).
+    /// Starts serving on an address; port 0 selects a free port. Errors: as [`bind`]; retryable, if the thread cannot
+    /// be started.
     pub fn start(address: SocketAddr, handler: Arc<dyn ModelHandler>, settings: ModelApiSettings) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

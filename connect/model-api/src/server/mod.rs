@@ -1,4 +1,5 @@
-//! The server: routes, admission, bounded bodies, responses whole or as events.
+//! Serves the APIs over HTTP: it routes and admits requests, limits their bodies, and sends complete or streamed
+//! responses.
 
 mod conversations;
 mod guard;

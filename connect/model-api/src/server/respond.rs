@@ -1,4 +1,4 @@
-//! Sending of one response to the client.
+//! Sends one response to the client.
 
 use super::state::ModelApiState;
 use crate::apis::{self, ResponseIdentity, ServerSentEvent, StreamWriter};
@@ -26,7 +26,7 @@ struct RequestExchange {
     events: UnboundedReceiver<ResponseEvent>,
 }
 
-/// Passes the request to the handler and returns the response.
+/// Passes the request to the handler, and returns the complete or streamed response.
 pub async fn respond(app: &Arc<ModelApiState>, request: ModelRequest, caller: Caller) -> Response {
     let identity = app.next_identity(request.api);
     let (reply, events) = ResponseSender::new();
@@ -36,7 +36,7 @@ pub async fn respond(app: &Arc<ModelApiState>, request: ModelRequest, caller: Ca
     if exchange.request.stream { exchange.streamed().await } else { exchange.whole().await }
 }
 
-/// Returns the response of a refusal.
+/// Returns the response of a refusal in the format of `api`.
 pub fn error_response(refusal: &ModelApiError, api: ApiKind) -> Response {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, axum::Json(refusal.body(api))).into_response()
@@ -89,7 +89,7 @@ impl RequestExchange {
         tracing::info!(form = ?self.request.api, status = refusal.status, message = refusal.message, "refused");
         error_response(refusal, self.request.api)
     }
-    /// Stores the conversation for a later request, and writes the log line.
+    /// Stores the conversation for a continuing request, if requested, and writes the log line.
     fn log_response(&self, response: &ModelResponse) {
         if self.request.api == ApiKind::Responses && self.request.store {
             let before = self.request.messages().iter().skip(usize::from(self.request.instructions)).cloned();
@@ -109,7 +109,7 @@ impl RequestExchange {
     }
 }
 
-/// The rest of a streamed response.
+/// State of a streamed response after its first event.
 struct ResponseStream {
     exchange: RequestExchange,
     writer: Box<dyn StreamWriter>,

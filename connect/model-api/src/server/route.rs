@@ -1,11 +1,11 @@
-//! Routes of paths, and the prefix before them.
+//! Finds the route of a path, and the base path before it.
 
 use crate::request::ApiKind;
 
 /// Operation of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelApiRoute {
-    /// A response of the model.
+    /// A response of a model.
     Ask(ApiKind),
     /// The number of tokens of an Anthropic request.
     Count,
@@ -20,7 +20,7 @@ pub enum ModelApiRoute {
 }
 
 impl ModelApiRoute {
-    /// Returns whether the route takes a body by POST; the others are requested by GET.
+    /// Returns whether the route takes a body by POST; other routes use GET.
     pub fn takes_body(&self) -> bool {
         matches!(self, Self::Ask(_) | Self::Count | Self::Tokenize)
     }

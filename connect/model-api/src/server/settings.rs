@@ -1,4 +1,4 @@
-//! Settings of a server.
+//! Defines the settings of a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use trainyard_http_server::ServerLimits;
 /// Settings of a server.
 #[derive(Clone)]
 pub struct ModelApiSettings {
-    /// Key that every request must have; `None` = the handler decides, the server listens on loopback, and only
-    /// requests that name this machine are admitted.
+    /// Key that every request must have. If `None`, the handler checks keys, the server listens on loopback only, and
+    /// only requests that name this machine are admitted.
     pub key: Option<Secret>,
     /// Maximum bytes of a request's body.
     pub max_body_bytes: usize,
@@ -17,11 +17,11 @@ pub struct ModelApiSettings {
     pub body_timeout: Duration,
     /// Bounds on connections and on waiting for their bytes.
     pub limits: ServerLimits,
-    /// Number of responses of [`crate::ApiKind::Responses`] that are stored for later requests.
+    /// Number of responses of [`crate::ApiKind::Responses`] that are cached for continuing requests.
     pub max_conversations: usize,
-    /// Clock of responses' timestamps.
+    /// Clock of the responses' timestamps.
     pub clock: Arc<dyn Clock>,
-    /// Random source of responses' ids.
+    /// Random source of the responses' ids.
     pub chance: Chance,
 }
 

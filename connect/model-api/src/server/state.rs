@@ -1,4 +1,4 @@
-//! State shared by all requests.
+//! Holds the state that all requests share.
 
 use super::conversations::ConversationCache;
 use super::settings::ModelApiSettings;
@@ -21,7 +21,7 @@ impl ModelApiState {
         let conversations = ConversationCache::new(settings.max_conversations);
         Self { handler, settings, conversations, responses: AtomicU64::new(0) }
     }
-    /// Returns the identity of the next response.
+    /// Returns the identity of the next response, with a unique id.
     pub fn next_identity(&self, api: ApiKind) -> ResponseIdentity {
         let number = self.responses.fetch_add(1, Ordering::Relaxed);
         let mut draws = self.settings.chance.at("answer", &[number]);

@@ -1,4 +1,4 @@
-//! The server over real connections, with a scripted handler.
+//! Tests the server over real connections, with a scripted handler.
 
 use super::{ModelApiServer, ModelApiSettings};
 use crate::error::ModelApiError;

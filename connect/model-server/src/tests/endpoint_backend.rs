@@ -1,4 +1,4 @@
-//! The backend `endpoint` in front of a served model: each side reads the other's messages.
+//! Tests the backend `endpoint` against a served model.
 
 use crate::{ModelServer, ModelServerOptions};
 use serde_json::json;
@@ -14,7 +14,7 @@ use trainyard_lm::backend::{
 use trainyard_model_api::{ModelApiServer, ModelApiSettings};
 use trainyard_tables::SamplingParams;
 
-/// Serves every model that it samples with. The servers end with it.
+/// Backend that serves every model that it samples with. Dropping it stops the servers.
 #[derive(Default)]
 struct ServingBackend(Mutex<Vec<ModelApiServer>>);
 
@@ -43,7 +43,7 @@ impl Backend for ServingBackend {
         Err(Error::bug("the endpoint does not train"))
     }
     fn sampler(&self, model: &ModelFolder, options: &SamplerOptions) -> Result<Box<dyn Sampler>> {
-        // A served model has its adapter in it, and no stage transfers it.
+        // The served model includes the adapter, so no stage transfers it.
         let served =
             ModelServerOptions { name: "m".into(), max_batch: 8, max_waiting: 64, calls: None, chance: Chance::new(2) };
         let host = ModelServer::start(&model.chat, &model.generation, Cpu.sampler(model, options)?, served)?;

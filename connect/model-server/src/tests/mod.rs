@@ -1,4 +1,4 @@
-//! Served models: a small random one through the reference, and a scripted one.
+//! Tests served models: a small random one on the reference backend, and a scripted one.
 
 mod endpoint_backend;
 mod real;

@@ -1,4 +1,4 @@
-//! A small random model: its responses equal those of the engine, regardless of concurrent requests.
+//! Tests that a small random model responds like the engine, regardless of concurrent requests.
 
 use super::scripted::{options, send, wait};
 use crate::{ModelServer, ModelServerOptions};

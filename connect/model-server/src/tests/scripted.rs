@@ -1,4 +1,4 @@
-//! A sampler that returns given texts, token by token.
+//! Provides a sampler that returns given texts, token by token.
 
 use crate::{ModelServer, ModelServerOptions};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use trainyard_tables::{Message, SamplingParams};
 /// Maximum tokens of a scripted sequence.
 pub const POSITIONS: usize = 2000;
 
-/// Returns the same text in every turn, then ends it.
+/// Sampler that returns the same text in every turn and then ends the turn.
 pub struct Scripted {
     script: Vec<u32>,
     sequences: BTreeMap<SequenceId, (SequenceState, SequenceRequest)>,
@@ -117,7 +117,7 @@ const NATIVE: &str = "{% if tools %}<|im_start|>tools\n{{ tools | tojson }}<|im_
     <tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}\
     {% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking %}<think>\n{% endif %}{% endif %}";
 
-/// Returns a chat whose vocabulary has every byte; `native`: with a separate template.
+/// Returns a chat whose vocabulary has every byte; `native` selects a template that describes tools.
 pub fn chat(native: bool) -> ChatEncoder {
     let template = BuiltinTemplate::Chatml;
     let tokenizer = train_bpe(["what is it, a sum?"], 290, template.special_tokens()).unwrap();
@@ -129,7 +129,7 @@ pub fn options() -> ModelServerOptions {
     ModelServerOptions { name: "m".into(), max_batch: 4, max_waiting: 8, calls: None, chance: Chance::new(5) }
 }
 
-/// Returns a server that samples a text and ends its turn, and the number of its sequences.
+/// Returns a server that samples `text` and ends its turn, and the number of its sequences.
 pub fn server(native: bool, text: &str, options: ModelServerOptions) -> (ModelServer, Arc<AtomicUsize>) {
     let chat = chat(native);
     let mut script = chat.tokenizer().encode(text).unwrap();

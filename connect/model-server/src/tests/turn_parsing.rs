@@ -1,4 +1,4 @@
-//! Parsing of a model's text.
+//! Tests the parsing of a model's text.
 
 use super::scripted::{POSITIONS, chat, chat_request, chat_request_with_tool, options, response, send, server, wait};
 use crate::ModelServerOptions;

@@ -1,8 +1,8 @@
-//! Supervised worker processes of any protocol: started with the first job, restarted when they die, killed when they
-//! hang, ended with their owner.
+//! Supervises worker processes of any protocol. It starts them with the first job, restarts those that die, kills those
+//! that hang, and ends all when it is dropped.
 //!
-//! A supervisor has lanes, each with a thread and one process at a time. A [`WorkerWire`] is the protocol of a lane.
-//! Jobs are for any lane, or for one; a lane sends its own jobs in order.
+//! A supervisor has lanes, each with a thread and one process at a time. A [`WorkerWire`] implements the protocol of a
+//! lane. A job is for any lane or for one lane; a lane sends its own jobs in order.
 mod queue;
 mod queued_job;
 mod wire;
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use worker::WorkerLane;
 
-/// The lanes of one kind of worker. Their processes end when this is dropped.
+/// The lanes of one kind of worker. Dropping the supervisor ends their processes and waits for the threads.
 pub struct Supervisor<J> {
     queue: Arc<JobQueue<J>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl<J: Send + 'static> Supervisor<J> {
-    /// Starts the threads of these lanes, called `name` and their number. Errors: the lane that cannot be started, and
-    /// the reason.
+    /// Starts one thread for each wire, called `name` and its number. The processes start with the first job. Errors:
+    /// the number of the lane that cannot be started, and the reason.
     pub fn start<W: WorkerWire<Job = J>>(
         name: &str,
         supervised: SupervisedProgram,
@@ -66,11 +66,12 @@ impl<J> Supervisor<J> {
     pub fn push(&self, job: J) {
         self.queue.push(job);
     }
-    /// Queues a job for one lane after its earlier ones.
+    /// Queues a job for one lane, after the lane's earlier jobs.
     pub fn push_to(&self, lane: usize, job: J) {
         self.queue.push_to(lane, job);
     }
-    /// Queues a job for one lane that may wait for the next one, unless many wait.
+    /// Queues a job for one lane without waking an idle lane, unless many jobs are queued. The next job of
+    /// [`Supervisor::push_to`] wakes the lane.
     pub fn push_back_to(&self, lane: usize, job: J) {
         self.queue.push_back_to(lane, job);
     }
@@ -78,7 +79,7 @@ impl<J> Supervisor<J> {
     pub fn worker_ids(&self) -> Vec<u32> {
         self.queue.worker_ids()
     }
-    /// Requests the end of the processes.
+    /// Requests the end of the processes without waiting.
     pub fn shut_down(&self) {
         self.queue.shut_down();
     }
@@ -92,7 +93,7 @@ impl<J> Drop for Supervisor<J> {
     fn drop(&mut self) {
         self.queue.shut_down();
         for thread in self.threads.drain(..) {
-            // After a panic the process has already ended with its thread.
+            // After a panic of the thread, its process has already ended.
             let _ = thread.join();
         }
     }

@@ -1,11 +1,11 @@
-//! The queue of a supervisor: jobs for any lane, and jobs for one.
+//! Queues the jobs of a supervisor: jobs for any lane, and jobs for one lane.
 
 use super::wire::LaneCapacity;
 use std::collections::VecDeque;
 use std::io::{PipeWriter, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Queued jobs of a lane at which [`JobQueue::push_back_to`] wakes it.
+/// Number of queued jobs at which [`JobQueue::push_back_to`] wakes an idle lane.
 const LAZY_WAKE_JOBS: usize = 256;
 
 /// Queue shared by all lanes.
@@ -18,7 +18,7 @@ struct JobQueueState<J> {
     common: VecDeque<J>,
     /// Jobs of each lane.
     lane_jobs: Vec<VecDeque<J>>,
-    /// Whether a lane found no job, so that the next one must wake it.
+    /// Whether the lane found no job, so that the next job must wake it.
     idle: Vec<bool>,
     /// Process ids of the running workers by lane.
     workers: Vec<Option<u32>>,
@@ -41,7 +41,7 @@ impl<J> JobQueue<J> {
     pub fn workers(&self) -> usize {
         self.wakers.len()
     }
-    /// Queues a job for any lane.
+    /// Queues a job for any lane, and wakes all idle lanes.
     pub fn push(&self, job: J) {
         let mut state = self.lock();
         state.common.push_back(job);
@@ -49,15 +49,15 @@ impl<J> JobQueue<J> {
         drop(state);
         idle.iter().enumerate().filter(|(_, idle)| **idle).for_each(|(lane, _)| self.wake(lane));
     }
-    /// Queues a job for one lane.
+    /// Queues a job for one lane, and wakes the lane if it is idle.
     pub fn push_to(&self, lane: usize, job: J) {
         self.push_on(lane, job, 1);
     }
-    /// Queues a job for one lane that may wait for the next one, unless many wait.
+    /// Queues a job for one lane, and wakes an idle lane only if [`LAZY_WAKE_JOBS`] jobs are queued.
     pub fn push_back_to(&self, lane: usize, job: J) {
         self.push_on(lane, job, LAZY_WAKE_JOBS);
     }
-    /// Queues a job for one lane, and wakes the lane if `threshold` are queued and it found none.
+    /// Queues a job for one lane, and wakes the lane if it is idle and at least `threshold` jobs are queued.
     fn push_on(&self, lane: usize, job: J, threshold: usize) {
         let mut state = self.lock();
         state.lane_jobs[lane].push_back(job);
@@ -67,7 +67,8 @@ impl<J> JobQueue<J> {
             self.wake(lane);
         }
     }
-    /// Takes the next job for a lane with this many open ones. A lane that gets none is woken by the next job.
+    /// Takes the next job of a lane with `open` open jobs, its own jobs first. If it returns `None`, the lane counts as
+    /// idle and the next job wakes it.
     pub fn take(&self, lane: usize, open: usize, capacity: LaneCapacity) -> Option<J> {
         let mut state = self.lock();
         let lane_job = if open < capacity.own { state.lane_jobs[lane].pop_front() } else { None };
@@ -75,13 +76,13 @@ impl<J> JobQueue<J> {
         state.idle[lane] = job.is_none();
         job
     }
-    /// Takes all waiting jobs that a lane may have.
+    /// Takes all queued jobs that a lane may process: the common ones and its own.
     pub fn take_all(&self, lane: usize) -> Vec<J> {
         let mut state = self.lock();
         let lane_jobs = std::mem::take(&mut state.lane_jobs[lane]);
         std::mem::take(&mut state.common).into_iter().chain(lane_jobs).collect()
     }
-    /// Takes all waiting jobs of one lane alone.
+    /// Takes all queued jobs of one lane.
     pub fn take_own(&self, lane: usize) -> Vec<J> {
         Vec::from(std::mem::take(&mut self.lock().lane_jobs[lane]))
     }
@@ -99,7 +100,7 @@ impl<J> JobQueue<J> {
     pub fn is_shut_down(&self) -> bool {
         self.lock().shut
     }
-    /// Wakes a lane; a full pipe wakes as well.
+    /// Wakes a lane. A write to a full pipe fails, but the pipe already wakes the lane.
     fn wake(&self, lane: usize) {
         let _ = (&self.wakers[lane]).write(&[0]);
     }

@@ -1,9 +1,9 @@
-//! A job of a lane with the workers that ended during it, which decide when the job is at fault.
+//! Tracks the workers that ended during a job, and decides when the job is at fault.
 //!
-//! A worker that ends takes all its open jobs with it, so each of them is sent again alone. A job is at fault if alone
-//! it makes a worker late, crashes a fresh worker, or has [`DEATHS`] workers end.
+//! A worker that ends loses all its open jobs, so each of them is sent again alone. A job is at fault if, while it is
+//! alone, a worker exceeds the time limit, a fresh worker crashes, or [`DEATHS`] workers end for other causes.
 
-/// Maximum workers that may end for an unknown cause while a job is alone.
+/// Number of workers that end for other causes while a job is alone, at which the job is at fault.
 const DEATHS: u32 = 3;
 
 /// Cause of a worker's end.
@@ -20,9 +20,9 @@ pub enum WorkerExitCause {
 /// A job with its counters.
 pub struct QueuedJob<J> {
     pub job: J,
-    /// Whether a worker ended while the job was open: it is then sent alone.
+    /// Whether a worker ended while the job was open. The job is then sent alone.
     pub suspect: bool,
-    /// Whether a worker ended while the job was alone, so that the next one is fresh.
+    /// Whether a worker ended while the job was alone, so that the current worker is fresh.
     fresh: bool,
     /// Number of workers that ended for an unknown cause while the job was alone.
     deaths: u32,
@@ -32,7 +32,8 @@ impl<J> QueuedJob<J> {
     pub fn new(job: J) -> Self {
         Self { job, suspect: false, fresh: false, deaths: 0 }
     }
-    /// Counts the end of a worker during the job, which was open alone if `alone`. Returns whether the job is at fault.
+    /// Counts the end of a worker during the job, and returns whether the job is at fault. `alone` is true if no other
+    /// job was open.
     pub fn is_at_fault(&mut self, cause: WorkerExitCause, alone: bool) -> bool {
         self.suspect = true;
         if !alone {

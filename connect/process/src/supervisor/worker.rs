@@ -1,8 +1,8 @@
-//! The thread that owns one worker process at a time: it sends jobs, resolves them with their responses, and starts a
-//! new worker when one dies or hangs.
+//! Runs the thread of a lane, which owns one worker process at a time. It sends jobs, resolves them with their
+//! responses, and starts a new worker when one dies or hangs.
 //!
 //! The open jobs of a lost worker are sent again alone ([`QueuedJob`]). Jobs that require the state of the lost worker
-//! are never sent again: the requester must rebuild that state.
+//! are not sent again: the requester must rebuild that state.
 
 use super::queue::JobQueue;
 use super::queued_job::{QueuedJob, WorkerExitCause};
@@ -17,14 +17,14 @@ use trainyard_core::attempt::LogLevel;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
 
-/// Timeout of a start, unless responses may take longer: imports of large libraries are slow.
+/// Minimum time limit of a start: imports of large libraries are slow.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
-/// Maximum frames of a worker that are read in one iteration.
+/// Maximum frames that are read in one iteration.
 const MAX_FRAMES: usize = 4096;
-/// Interval at which a start checks for shutdown.
+/// Interval at which a starting lane checks for shutdown.
 const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The workers of a supervisor in messages.
+/// Description of the workers of a supervisor, and their time limit.
 pub struct SupervisedProgram {
     /// Name of the program: ``reward `process` (python3 my.py)``.
     pub place: String,
@@ -43,18 +43,18 @@ pub struct WorkerLane<W: WorkerWire> {
     wake: PipeReader,
     clock: SystemClock,
     program: Option<ChildProgram>,
-    /// Number of the worker, from 1.
+    /// Number of the current worker in its lane, from 1.
     life: u64,
     /// Number of the last job that was sent.
     next: u64,
     open: BTreeMap<u64, QueuedJob<W::Job>>,
     /// Jobs to send again alone.
     retries: VecDeque<QueuedJob<W::Job>>,
-    /// Time limit of the next response.
+    /// Time limit of a response of the last sent jobs.
     limit: Duration,
     /// Time of the last response, or of the first open job if that is later.
     last_progress: Duration,
-    /// Whether the worker has written more frames than were read.
+    /// Whether the worker may have written more frames than were read.
     has_more: bool,
 }
 
@@ -84,7 +84,7 @@ impl<W: WorkerWire> WorkerLane<W> {
             has_more: false,
         }
     }
-    /// Works until the queue is shut down.
+    /// Runs until the queue is shut down.
     pub fn run(mut self) {
         while !self.queue.is_shut_down() {
             self.admit();
@@ -101,7 +101,7 @@ impl<W: WorkerWire> WorkerLane<W> {
             self.wire.fail(job, WorkerFailure::Shut);
         }
     }
-    /// Sends the jobs that are permitted now.
+    /// Sends the jobs that the capacity permits.
     fn admit(&mut self) {
         if W::CAPACITY.in_batches && !self.open.is_empty() {
             return;
@@ -124,7 +124,7 @@ impl<W: WorkerWire> WorkerLane<W> {
         }
         self.queue.take(self.number, self.open.len(), W::CAPACITY).map(QueuedJob::new)
     }
-    /// Adds a job to the bytes to send, starting a worker if necessary.
+    /// Adds a job to the bytes to send, and starts a worker if none runs.
     fn encode(&mut self, mut entry: QueuedJob<W::Job>) {
         let life = self.program.as_ref().map(|_| self.life);
         let Some(job) = self.wire.settle_unsent(entry.job, life) else { return };
@@ -153,8 +153,8 @@ impl<W: WorkerWire> WorkerLane<W> {
         let mut chunk = [0; 256];
         while matches!(self.wake.read(&mut chunk), Ok(count) if count == chunk.len()) {}
     }
-    /// Resolves the jobs whose responses have arrived. A worker that ended, responds without a request, or is late is
-    /// lost.
+    /// Resolves the jobs whose responses have arrived. A worker is lost if it ended, responded without a request, or
+    /// exceeded the time limit.
     fn receive(&mut self) {
         self.has_more = true;
         for _ in 0..MAX_FRAMES {
@@ -199,12 +199,12 @@ impl<W: WorkerWire> WorkerLane<W> {
             self.retries.push_back(entry);
             return;
         }
-        // A job that was alone cannot be processed by this worker.
+        // This worker cannot process a job that was alone.
         self.stop();
         let error = self.loss_error("did not process a request", "");
         self.retry_or_fail(entry, WorkerExitCause::Foreign, true, error);
     }
-    /// Handles the loss of the worker; its open jobs are sent again or fail.
+    /// Ends the lost worker. Its open jobs are sent again or fail.
     fn handle_loss(&mut self, reason: &str, late: bool) {
         self.has_more = false;
         let Some(mut program) = self.program.take() else { return };
@@ -222,7 +222,7 @@ impl<W: WorkerWire> WorkerLane<W> {
         for (at, entry) in open.into_values().enumerate() {
             let error = self.loss_error(reason, &output);
             if self.wire.is_bound(&entry.job) {
-                // Jobs are processed in their order, so the first is the late one.
+                // A worker processes jobs in order, so only the first job can have exceeded the time limit.
                 self.wire.fail(entry.job, WorkerFailure::State { error, late: late && at == 0 });
                 continue;
             }
@@ -230,7 +230,7 @@ impl<W: WorkerWire> WorkerLane<W> {
             self.retry_or_fail(entry, cause, counts, error);
         }
     }
-    /// Queues a job to be sent again, before those after it, unless it is at fault.
+    /// Queues a job to be sent again alone, or fails it if it is at fault.
     fn retry_or_fail(&mut self, mut entry: QueuedJob<W::Job>, cause: WorkerExitCause, alone: bool, error: Error) {
         let was_alone = entry.suspect;
         if entry.is_at_fault(cause, alone) {

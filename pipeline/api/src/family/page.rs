@@ -1,4 +1,4 @@
-//! Pages and schemas of families, independent of the type of their parts.
+//! Builds the pages and schemas of families, independent of the type of their parts.
 
 use super::{Family, PartKind};
 use serde::Serialize;

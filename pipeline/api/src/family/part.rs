@@ -1,4 +1,4 @@
-//! A part of a family: its options, its documentation, and its constructor.
+//! Defines a part of a family: its options, its documentation, and its constructor.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
-//! Checkpoints of a stage digest in the store.
+//! Saves and restores checkpoints of a stage digest in the store.
 //!
-//! Saving a checkpoint is best effort: it is retried for a while, then the stage continues without it. If the attempt
-//! dies, a checkpoint that was not saved costs only the steps since the previous one.
+//! Saving a checkpoint is best effort: after failed retries, the stage continues without the checkpoint. If the attempt
+//! then dies, only the steps since the previous checkpoint are lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use trainyard_core::error::io_error;
 use trainyard_core::{AttemptNumber, Digest, Error, ErrorKind, Result};
 use trainyard_store::Store;
 
-/// Longest time that one checkpoint request may block the stage.
+/// Maximum time for which a checkpoint request may block the stage.
 const OUTAGE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Checkpoints of one attempt, saved to the store; the newest complete one is restored from there.
+/// Checkpoints of one attempt in the store.
 pub struct StoredCheckpoints {
     store: Store,
     handle: Handle,
@@ -28,7 +28,7 @@ pub struct StoredCheckpoints {
 }
 
 impl StoredCheckpoints {
-    /// Returns the checkpoints of the attempt `spec`, restored into and saved from `folder`.
+    /// Creates the checkpoint store of the attempt `spec`, which restores checkpoints into `folder`.
     pub fn new(store: Store, handle: Handle, spec: &AttemptSpec, folder: PathBuf, reporter: Arc<dyn Reporter>) -> Self {
         Self { store, handle, digest: spec.stage_digest.clone(), attempt: spec.attempt, folder, reporter }
     }
@@ -47,7 +47,7 @@ impl CheckpointStore for StoredCheckpoints {
         }
         let message = match self.put(step, &paths) {
             Ok(()) => AttemptMessage::Checkpoint { step },
-            // Errors of the store.
+            // The checkpoint is skipped after these errors of the store.
             Err(error) if matches!(error.kind, ErrorKind::Retryable | ErrorKind::Invalid | ErrorKind::Lost) => {
                 let text = format!("the resume point of step {step} was not stored, and the stage continues: {error}");
                 AttemptMessage::Log { level: LogLevel::Warn, text }

@@ -1,8 +1,8 @@
-//! The process of a `run:` stage, from its start to the end of all its descendants.
+//! Waits for the process of a `run:` stage, from its start to the end of all its descendants.
 //!
-//! Output is the log of the stage, line by line, each line bounded. The command ends when its own process ends.
-//! Remaining background processes may still hold the pipes and write into outputs that are being stored, so they get a
-//! short time for their last lines and are then killed. The last line on stderr becomes part of the error.
+//! The output becomes the log of the stage, line by line, and the length of lines is limited. The command ends when its
+//! own process ends. Remaining background processes may hold the pipes and write into outputs that are being stored, so
+//! they get a short time for their last lines and are then killed. The last line on stderr becomes part of the error.
 
 use super::memory::{self, Limit};
 use super::pipes::{OutputStream, Pipes};
@@ -18,10 +18,10 @@ use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_runtime::executors::kill_marked;
 use wait4::{ResUse, Wait4 as _};
 
-/// Characters of the program's last line that the error repeats.
+/// Maximum characters of the program's last line in the error.
 const REASON: usize = 300;
 
-/// Interval of the check whether a running process is to stop; its end and its lines are waited for.
+/// Maximum interval between two checks of cancellation and memory.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
@@ -31,15 +31,19 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// A started command.
 pub struct RunningCommand<'a> {
     pub child: Child,
-    /// Mark of the attempt, inherited by all processes that it starts.
+    /// Mark of the attempt in the environment of all its processes.
     pub mark: &'a str,
-    /// Host that started the command as the leader of a process group; `None` if the attempt has a process to itself.
+    /// Process tree of the host, which started the command as the leader of a process group; `None` if the attempt has
+    /// its own process.
     pub process_tree: Option<&'a HostProcessTree>,
 }
 
 impl RunningCommand<'_> {
-    /// Waits for the process to end. Returns its peak resident memory in bytes, which is at least that of the process
-    /// that started it. Errors: cancelled, data (an exit code other than 0, a signal).
+    /// Waits for the command to end, logs its output, and kills the processes that it left. Returns the command's peak
+    /// resident memory in bytes, which is at least that of the process that started it.
+    ///
+    /// Errors: cancelled; invalid (the memory limit was exceeded); data (a nonzero exit code, or a signal); lost (the
+    /// process cannot be waited for).
     pub fn wait(mut self, spec: &AttemptSpec, context: &StageContext) -> Result<u64> {
         let pid = Pid::from_child(&self.child);
         if let Some(tree) = self.process_tree {
@@ -65,8 +69,8 @@ impl RunningCommand<'_> {
         if ended.status.success() { Ok(ended.rusage.maxrss) } else { Err(failure(ended.status, &last, spec)) }
     }
 
-    /// Ends the remaining processes of the command. Their last lines often explain a failure, so they are read first,
-    /// for a bounded time.
+    /// Kills the remaining processes of the command. Their last lines often explain a failure, so these are read first,
+    /// for a limited time.
     fn settle(&self, pid: Pid, mut pipes: Pipes, on_line: &mut impl FnMut(OutputStream, &str), context: &StageContext) {
         let cancelled = context.cancel.is_cancelled();
         pipes.clear_exit_fd();
@@ -83,8 +87,8 @@ impl RunningCommand<'_> {
     }
 }
 
-/// Waits for the process itself; once the attempt is canceled, sends SIGTERM, then SIGKILL. A process over its memory
-/// limit is killed at once, and its bytes are returned.
+/// Waits for the process itself. After a cancellation it sends SIGTERM, and SIGKILL after [`GRACE`]. A process that
+/// exceeds its memory limit is killed at once, and the used bytes are returned.
 fn end(
     child: &mut Child,
     pid: Pid,
@@ -110,7 +114,7 @@ fn end(
                 clock.monotonic()
             });
             if clock.monotonic().saturating_sub(since) > GRACE {
-                // The process may have ended by itself in between.
+                // The process may have exited in between.
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
@@ -118,7 +122,7 @@ fn end(
     }
 }
 
-/// Reads the pipes until they are empty and closed, or `DRAIN` has passed.
+/// Reads the pipes until they are empty and closed, at most for [`DRAIN`].
 fn drain(pipes: &mut Pipes, on_line: &mut impl FnMut(OutputStream, &str)) {
     if pipes.are_closed() {
         return;

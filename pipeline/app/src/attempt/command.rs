@@ -1,6 +1,7 @@
-//! Runs a `run:` stage: its config (documented in `trainyard_spec::run_stage`) becomes one process.
+//! Runs a `run:` stage, whose config (documented in `trainyard_spec::run_stage`) becomes one process.
 //!
-//! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`.
+//! Words that name ports are replaced by local paths. The command writes metrics as JSON Lines to the file at
+//! `$TRAINYARD_METRICS`.
 
 use super::process_tree::HostProcessTree;
 use super::{child, redaction};
@@ -16,11 +17,11 @@ use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{BY_INDEX, GPU_ORDER, GPUS, MARK, format_gpus};
 use trainyard_store::credentials;
 
-/// Help for a malformed metrics line.
+/// Help text for a malformed line of metrics.
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
-/// Starts the process, waits for it, and reads its metrics. `url` is the URL of the attempt, which marks the process
-/// and all its descendants; `process_tree` is that of the host, where one process runs many attempts.
+/// Starts the command, waits for it, and reads its metrics into the context. `url` is the mark in the environment of
+/// the command and all its descendants. `process_tree` is that of the host if one process runs many attempts.
 pub fn run(
     spec: &AttemptSpec,
     context: &mut StageContext,
@@ -63,11 +64,11 @@ fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Comm
             return Err(Error::bug(format!("stage `{}` of kind run has neither argv nor shell", spec.stage)));
         }
     };
-    // Store credentials belong to the attempt; a command that needs them names them under `secrets`.
+    // Store credentials are for the attempt only. A command that needs them names them under `secrets`.
     for name in credentials(url) {
         command.env_remove(name);
     }
-    // Not every executor sets these for the attempt itself.
+    // Not every executor sets these variables for the attempt itself.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         command.env(name, context.cpus.to_string());
     }
@@ -80,7 +81,8 @@ fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Comm
     Ok(command)
 }
 
-/// Returns a string, or a local path in place of `$input`, `$output`, `$text`.
+/// Returns the text of a word, in which `$input` and `$output` are replaced by local paths and `$text` by the joined
+/// pieces.
 fn word(value: &Value, context: &StageContext) -> Result<String> {
     if let Some(text) = value.as_str() {
         return Ok(text.to_string());
@@ -97,7 +99,8 @@ fn word(value: &Value, context: &StageContext) -> Result<String> {
     Err(Error::bug(format!("unknown word of a command: {value}")))
 }
 
-/// Returns the folder of an artifact; for a list of artifacts, the folder that contains `0`, `1`, ….
+/// Returns the folder of an artifact. For a port with several artifacts and no index, returns the folder that contains
+/// `0`, `1`, ….
 fn input_path(port: &str, index: Option<u64>, context: &StageContext) -> Result<PathBuf> {
     let artifacts = context.many(port);
     match (index, artifacts) {

@@ -1,10 +1,11 @@
-//! A detached attempt: its spec, request to stop, log and result are all in its folder of the store.
+//! Runs a detached attempt, which communicates only through its folder of the store: its spec, the request to stop, its
+//! log and its result.
 //!
-//! While the stage has the main thread, the runtime's worker writes heartbeats and the log, checks for the request to
-//! stop and for a live writer, and handles SIGTERM, the first signal that Slurm, Kubernetes and Ray send. A thread that
-//! needs neither the store nor the stage enforces the end: at the deadline, or after any other reason to stop, the
-//! stage gets a grace period, then all processes that the attempt started are killed and the process exits. Panics and
-//! SIGKILL leave no record; the executor detects them.
+//! The stage runs on the main thread. Meanwhile the worker of the runtime writes heartbeats and the log, checks for the
+//! request to stop and for a live writer of the run, and handles SIGTERM, the first signal that Slurm, Kubernetes and
+//! Ray send. A separate thread, which needs neither the store nor the stage, enforces the end: at the deadline, or
+//! after another reason to stop, the stage gets a grace period. Then the thread kills all processes that the attempt
+//! started and exits the process. Panics of the attempt and SIGKILL leave no record; the executor detects them.
 
 use super::guard::Guard;
 use super::heartbeat::HeartbeatPublisher;
@@ -28,15 +29,15 @@ use trainyard_runtime::executors::kill_started;
 use trainyard_runtime::lease;
 use trainyard_store::{CreateOutcome, Store};
 
-/// Interval of checks for the request to stop.
+/// Interval at which the attempt checks for a request to stop.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(5);
 /// Time between the request to stop and the kill of all processes that the attempt started.
 const GRACE: Duration = Duration::from_secs(10);
-/// Time to report the reason once everything is killed.
+/// Time limit for reporting the failure after the kill.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs the attempt. The error, if any, was already reported: to the attempt's folder if it exists, and on stderr,
-/// which is the executor's own log.
+/// Runs the attempt. An error was already reported on stderr, which is the executor's log, and in the attempt's folder
+/// if that could be opened.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let started = clock.monotonic();
@@ -67,21 +68,23 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     });
     let outcome = runtime.block_on(attempt.end(result.map_err(redaction::error)));
     attempt.log.close();
-    // The task only writes the rest of the log; if it panicked, the log is incomplete.
+    // The task writes the rest of the log. If it panicked, the log is incomplete.
     let _ = runtime.block_on(writing);
-    // A hanging request must not block the exit.
+    // Pending requests to the store must not block the exit.
     runtime.shutdown_background();
     drop(guard);
     outcome
 }
 
-/// Reports on stderr that there is no result.
+/// Logs an error that ends the attempt on stderr.
 fn log_error(error: &Error) {
     let causes: Vec<&str> = error.causes().collect();
     tracing::error!(?causes, "the attempt did not succeed: {error}");
 }
 
-/// Opens the store and the spec of an attempt that has not ended: a batch system may start a job again, and late.
+/// Opens the store and the spec of an attempt that has not ended: a batch system may start a job again, even later.
+///
+/// Errors: lost, if the attempt has ended already.
 async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
     let (store, spec) = open(url).await?;
     let has_result = store.result(&spec.run, &spec.stage, spec.attempt).await?.is_some();
@@ -95,7 +98,7 @@ async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
 struct DetachedAttempt {
     url: String,
     store: Store,
-    /// The same store, for requests that must not wait out an outage.
+    /// The same store, without waiting during an outage.
     direct_store: Store,
     spec: AttemptSpec,
     clock: Arc<dyn Clock>,
@@ -104,7 +107,7 @@ struct DetachedAttempt {
     heartbeats: HeartbeatPublisher,
     log: Arc<ChunkWriter>,
     handle: Handle,
-    /// Reason for the failure, once reported.
+    /// Error that the attempt has recorded as its failure.
     failure: OnceCell<Error>,
 }
 
@@ -117,8 +120,8 @@ impl Reporter for DetachedAttempt {
 }
 
 impl DetachedAttempt {
-    /// Starts all background work of the attempt. `started` is the start of the process by `clock`. The task ends once
-    /// the log is closed. Must be called in a runtime.
+    /// Starts all background work of the attempt, and returns it with the task that writes the log until the log is
+    /// closed. `started` is the time by `clock` at which the process started. The caller must have entered a runtime.
     fn begin(
         url: &str,
         store: Store,
@@ -141,7 +144,7 @@ impl DetachedAttempt {
             handle: Handle::current(),
             failure: OnceCell::new(),
         });
-        // If the signal cannot be handled, it ends the process, as it does by default.
+        // If no handler can be installed, the signal ends the process by default.
         if let Ok(signal) = signal(SignalKind::terminate()) {
             tokio::spawn(this.clone().watch_sigterm(signal));
         }
@@ -174,7 +177,7 @@ impl DetachedAttempt {
         }
     }
 
-    /// Ends the process if it does not end by itself, at its deadline or after a request to stop.
+    /// Ends the process if it does not end by itself after its deadline or a request to stop.
     fn enforce_stop(self: Arc<Self>) {
         let passed = self.clock.monotonic().saturating_sub(self.started);
         let limit = self.spec.timeout_millis.map(|limit| Duration::from_millis(limit).saturating_sub(passed));
@@ -187,19 +190,19 @@ impl DetachedAttempt {
         let reporting = self.clone();
         self.handle.spawn(async move {
             reporting.fail(Error::cancelled("the stage did not stop in time")).await;
-            // The receiver is dropped only if this took too long.
+            // The receiver is dropped only after `FAILURE_TIMEOUT`.
             let _ = sender.send(());
         });
-        // The process must end in any case.
+        // The process must end even if the report fails.
         let _ = receiver.recv_timeout(FAILURE_TIMEOUT);
         std::process::exit(1)
     }
 
-    /// Stores the outcome of the work.
+    /// Stores the result, or records the failure. Kills all processes that the attempt started.
     async fn end(&self, outcome: Result<AttemptResult>) -> Result<()> {
         let error = match outcome {
             Ok(result) => {
-                // The log is complete before the result is visible.
+                // The log must be complete before the result is visible.
                 self.log.flush().await;
                 let put = self.store.put_result(&result).await;
                 kill_started(&self.url);
@@ -216,7 +219,8 @@ impl DetachedAttempt {
         };
         Err(self.fail(error).await)
     }
-    /// Records why there is no result, in the log and in `failure.json`. The first error counts.
+    /// Records the failure in the log and in `failure.json`, and returns the recorded error. Only the first call
+    /// records.
     async fn fail(&self, error: Error) -> Error {
         let recorded = self.failure.get_or_init(|| async move {
             let stop = self.stop_reason().await;
@@ -248,8 +252,8 @@ impl DetachedAttempt {
         });
         recorded.await.clone()
     }
-    /// Returns why the attempt was stopped, if it was. A batch system that was requested to cancel the attempt also
-    /// sends a signal.
+    /// Returns the reason why the attempt was stopped, if it was. A batch system that cancels the attempt on request
+    /// also sends a signal, so a stored request takes precedence over a signal.
     async fn stop_reason(&self) -> Option<AttemptStop> {
         match self.stop_signal.reason()? {
             signal @ AttemptStop::Signal(_) => {
@@ -261,7 +265,7 @@ impl DetachedAttempt {
     }
 }
 
-/// Returns the request to stop, if there is one. An unreadable request counts as one.
+/// Returns the stored request to stop, if there is one. An unreadable request counts as a request.
 async fn cancel_request(store: &Store, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
     match store.cancel_request(spec).await {
         Err(error) if error.kind == ErrorKind::Data => Ok(Some(CancelRequest { format: 1, timed_out: false })),

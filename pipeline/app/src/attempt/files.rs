@@ -1,7 +1,7 @@
-//! Selects which files of an output folder become files of an artifact: regular ones, under names that are valid on
-//! every machine.
+//! Selects the files of an output folder that become files of an artifact: regular files whose names are valid on every
+//! machine.
 //!
-//! A command may write anything. A file that cannot be stored and fetched again unchanged is an error; it is never
+//! A command may write any file. A file that cannot be stored and fetched again unchanged is an error; it is never
 //! converted. A link to a file or folder of the same output is stored as its target; any other link would add
 //! unintended files to the artifact.
 
@@ -15,11 +15,11 @@ use trainyard_core::{Error, Result};
 pub struct OutputFile {
     /// Path below the folder, separated by `/`.
     pub path: String,
-    /// Local path of the bytes.
+    /// Local path of the file.
     pub place: PathBuf,
 }
 
-/// Lists all files below a folder, sorted by path. Errors: data (a name or a type that cannot be stored).
+/// Lists all files below a folder, sorted by path. Errors: data (a name or a type of file that cannot be stored).
 pub fn files_below(folder: &Path) -> Result<Vec<OutputFile>> {
     let kind = std::fs::symlink_metadata(folder).map_err(|e| io_error(folder, &e))?.file_type();
     if !kind.is_dir() {
@@ -35,15 +35,15 @@ pub fn files_below(folder: &Path) -> Result<Vec<OutputFile>> {
 }
 
 struct OutputWalk<'a> {
-    /// Path without links.
+    /// Root of the output, without links.
     root: &'a Path,
     found: Vec<OutputFile>,
-    /// Folders above the current one, without links; a repeated folder is a cycle.
+    /// Folders from the root to the current one, without links. A folder that occurs twice is a cycle.
     open: Vec<PathBuf>,
 }
 
 impl OutputWalk<'_> {
-    /// Lists a folder; `place` has no links in it, `path` is how it was reached below the root.
+    /// Lists the folder `place`, whose path has no links. `path` is its path below the root, possibly through links.
     fn folder(&mut self, place: &Path, path: &str) -> Result<()> {
         self.open.push(place.to_path_buf());
         for entry in std::fs::read_dir(place).map_err(|e| io_error(place, &e))? {
@@ -79,7 +79,9 @@ impl OutputWalk<'_> {
         Ok(())
     }
 
-    /// Resolves a link.
+    /// Resolves the link `link`, whose path below the root is `path`. Returns its target and the target's type.
+    ///
+    /// Errors: data (a link without a target, out of the output, or into a folder that contains it).
     fn follow(&self, link: &Path, path: &str) -> Result<(PathBuf, FileType)> {
         let refuse = |why: &str, help: &str| Err(Error::data(format!("{path:?} is a link {why}")).help(help));
         let Ok(target) = link.canonicalize() else {
@@ -99,12 +101,12 @@ impl OutputWalk<'_> {
     }
 }
 
-/// Returns the name if every machine can create a file of this name and a terminal can show it.
+/// Returns the name if every machine can create a file with this name and a terminal can show it.
 fn storable(name: Option<&str>) -> Option<&str> {
     name.filter(|n| !n.contains('\\') && !n.contains(char::is_control))
 }
 
-/// Names a type other than a regular file, with its article.
+/// Describes a file type, with its article.
 fn describe(kind: FileType) -> &'static str {
     match kind {
         k if k.is_symlink() => "a link",

@@ -1,7 +1,7 @@
-//! Scratch folders of the attempts of a host.
+//! Manages the scratch folders of a host's attempts.
 //!
-//! A folder that is empty after its attempt is reused: most commands write nothing there, and creating and removing
-//! folders costs more than a small command.
+//! A folder that is empty after its attempt is reused. Most commands write no files there, and creating and removing a
+//! folder takes longer than a small command.
 
 use super::runner::WORK;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,12 @@ pub struct Folders<'a> {
 }
 
 impl<'a> Folders<'a> {
-    /// Manages folders in an empty scratch folder.
+    /// Creates a manager of folders below `scratch`, which must be empty.
     pub fn of(scratch: &'a Path) -> Self {
         Self { scratch, empty: Mutex::default() }
     }
-    /// Returns a folder that is empty or has only an empty working directory. `id` is unique to the attempt.
+    /// Takes a folder for an attempt, reused or new. The folder is empty except for an empty working directory. `id`
+    /// must be unique to the attempt.
     pub fn take(&self, id: u64) -> Result<AttemptFolder<'_>> {
         if let Some(path) = self.empty().pop() {
             return Ok(AttemptFolder { path, folders: self });
@@ -33,7 +34,7 @@ impl<'a> Folders<'a> {
     }
 }
 
-/// Folder of one attempt; dropping it removes its content.
+/// Folder of one attempt. When dropped, it is offered for reuse if it is empty, and otherwise removed.
 pub struct AttemptFolder<'a> {
     path: PathBuf,
     folders: &'a Folders<'a>,
@@ -50,13 +51,13 @@ impl Drop for AttemptFolder<'_> {
         if is_as_new(&self.path).unwrap_or(false) {
             self.folders.empty().push(std::mem::take(&mut self.path));
         } else {
-            // A folder that cannot be removed now is removed with the host's folder.
+            // The host removes this folder at its end.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Whether a folder is empty or has only an empty, writable working directory in it.
+/// Returns whether a folder is empty except for an empty, writable working directory.
 fn is_as_new(folder: &Path) -> std::io::Result<bool> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

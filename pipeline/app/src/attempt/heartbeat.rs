@@ -1,4 +1,4 @@
-//! Heartbeats of an attempt in the store, with its state.
+//! Writes heartbeats of an attempt, with its state, to the store.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -7,7 +7,7 @@ use trainyard_core::attempt::{AttemptMessage, AttemptSpec, HEARTBEAT, Heartbeat,
 use trainyard_runtime::slots::host;
 use trainyard_store::Store;
 
-/// Content of the next heartbeat.
+/// Collects the content of the next heartbeat.
 pub struct HeartbeatPublisher {
     state: Mutex<HeartbeatState>,
     changed: Notify,
@@ -46,10 +46,10 @@ impl HeartbeatPublisher {
             | AttemptMessage::Error { .. } => {}
         }
     }
-    /// Writes heartbeats until it is dropped. A heartbeat that cannot be stored is not an error: the next one may
-    /// succeed. `store` should not wait out outages.
+    /// Writes heartbeats until the future is dropped. A failed write is only logged, since the next heartbeat may
+    /// succeed. `store` must not wait during outages.
     pub async fn publish(&self, store: &Store, spec: &AttemptSpec, clock: &dyn Clock) {
-        // A batch system may restart an attempt; observers expect increasing numbers.
+        // A batch system may restart an attempt. Observers expect increasing numbers, so the count continues.
         let last = store.heartbeat(&spec.run, &spec.stage, spec.attempt).await;
         let mut beat = last.ok().flatten().map_or(0, |last| last.beat);
         loop {

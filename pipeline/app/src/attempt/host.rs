@@ -1,9 +1,9 @@
-//! One process that runs the commands of many attempts: `trainyard attempt <store-url>#host-<name>`.
+//! Runs the commands of many attempts in one process: `trainyard attempt <store-url>#host-<name>`.
 //!
-//! The engine that started it sends requests; each attempt has a thread. The end of the requests means that the engine
-//! has died or no longer needs the host: within 2 s all processes that attempts started are killed, including those
-//! that left their process group, lost their parent, or ignore SIGTERM. The main thread starts no process, so that
-//! orphans adopted by it are distinguishable from commands.
+//! The engine starts the host and sends it requests. Each attempt has a thread. The end of the requests means that the
+//! engine has died or no longer needs the host. The host then kills, within 2 s, all processes that attempts started,
+//! including those that left their process group, lost their parent, or ignore SIGTERM. The main thread starts no
+//! process, so that its children are only orphans that the host adopted.
 
 use super::folders::Folders;
 use super::process_tree::HostProcessTree;
@@ -31,10 +31,10 @@ use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{HostReport, HostRequest, kill_marked};
 use trainyard_store::Store;
 
-/// Grace period for attempts when the requests end.
+/// Grace period of the attempts after the end of the requests.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// Runs attempts until the requests end.
+/// Runs attempts until the requests end. If attempts remain after [`GRACE`], exits the process with code 130.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let runtime = runtime()?;
     let scratch = ScratchFolder::new()?;
@@ -58,7 +58,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
             kill_marked(&url);
         }
         kill_marked(url);
-        // Leftovers are removed when the next scratch folder is created.
+        // The next creation of a scratch folder removes the remaining files.
         let _ = std::fs::remove_dir_all(scratch.path());
         std::process::exit(130)
     });
@@ -71,7 +71,7 @@ struct AttemptHost<'a> {
     handle: Handle,
     folders: Folders<'a>,
     process_tree: HostProcessTree,
-    /// Stores, by whether every put is flushed.
+    /// Stores by durability: whether every put is flushed.
     stores: Mutex<HashMap<bool, Store>>,
     running: Mutex<HashMap<u64, Arc<RunningAttempt>>>,
     ended: Condvar,
@@ -124,7 +124,7 @@ impl AttemptHost<'_> {
         Ok(())
     }
 
-    /// Runs one attempt to its end.
+    /// Runs one attempt, and reports its end. `lock` is that of the attempt's slots, released before the report.
     fn run_attempt(&self, id: u64, running: &RunningAttempt, spec: &AttemptSpec, lock: Option<OwnedFd>) {
         let _span = span(spec).entered();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.attempt(id, running, spec)))
@@ -134,7 +134,7 @@ impl AttemptHost<'_> {
         self.report_end(id, outcome.map_err(|error| redaction::error(name_timeout(error, timed_out))));
     }
 
-    /// Reports the end of an attempt.
+    /// Reports the end of an attempt to the engine, and removes it from the running attempts.
     fn report_end(&self, id: u64, outcome: Result<AttemptResult>) {
         let report = match outcome {
             Ok(result) => HostReport::Ended { id, stored: true, result: Some(Box::new(result)), error: None },
@@ -167,7 +167,7 @@ impl AttemptHost<'_> {
         work.run_and_store()
     }
 
-    /// Returns the store of an attempt. All attempts of a host share one store, opened once for each durability.
+    /// Returns the store of an attempt. The attempts of a host share one open store for each durability.
     fn store(&self, url: &str, spec: &AttemptSpec) -> Result<Store> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match stores.get(&spec.fsync) {
@@ -186,7 +186,7 @@ impl AttemptHost<'_> {
     fn stop_all(&self) {
         self.running().values().for_each(|running| running.cancel.cancel());
     }
-    /// Waits until every attempt has ended. Returns whether all ended within `limit`.
+    /// Waits until every attempt has ended. Returns false if some still run after `limit`.
     fn all_ended_within(&self, limit: Duration) -> bool {
         let some = |running: &mut HashMap<u64, Arc<RunningAttempt>>| !running.is_empty();
         let waited = self.ended.wait_timeout_while(self.running(), limit, some);
@@ -200,7 +200,7 @@ impl AttemptHost<'_> {
     }
 }
 
-/// Reporter of the attempt with this number.
+/// Reporter of the attempt with this id.
 struct HostReporter(u64);
 
 impl Reporter for HostReporter {
@@ -209,7 +209,8 @@ impl Reporter for HostReporter {
     }
 }
 
-/// Writes one line. A broken pipe means that the engine died, which the end of the requests reveals too.
+/// Writes one line to the engine. Errors are ignored: a broken pipe means that the engine died, and then the requests
+/// end, too.
 fn write_message(report: &HostReport) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(&report.to_line()).and_then(|()| out.flush());

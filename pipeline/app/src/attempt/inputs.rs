@@ -1,4 +1,4 @@
-//! Fetches the input artifacts of an attempt into local folders.
+//! Fetches the input artifacts of an attempt to local folders.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +9,8 @@ use trainyard_core::{Result, error::io_error};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{FetchMode, Store};
 
-/// Fetches inputs to `<folder>/<port>/<index>/…`; files of a local store are linked, or copied where links would expose
-/// them to changes, others downloaded.
+/// Fetches inputs to `<folder>/<port>/<index>/…`, and returns them by port. Files of a local store are linked, or
+/// copied if the stage could change them through links; other files are downloaded.
 pub async fn materialize(
     store: &Store,
     spec: &AttemptSpec,
@@ -37,8 +37,8 @@ pub async fn materialize(
     Ok(fetched)
 }
 
-/// Chooses between links and copies. A link shares its bytes with the published file. Built-in kinds only read; any
-/// other command is stopped by the permissions of stored files, except root, which ignores them.
+/// Chooses between links and copies. A link shares its bytes with the published file. Built-in kinds only read, and the
+/// permissions of stored files protect them from other commands, except those of root.
 fn mode(spec: &AttemptSpec) -> FetchMode {
     let ignores_permissions = spec.kind == RUN_KIND && rustix::process::geteuid().is_root();
     if ignores_permissions { FetchMode::Copy } else { FetchMode::Link }

@@ -1,5 +1,5 @@
-//! A process of a multi-node attempt other than the first: it runs the command and records in the store how that ended.
-//! It stops when the attempt has ended, which it reads from the store.
+//! Runs a process of a multi-node attempt other than the first. It runs the command and records in the store how the
+//! command ended. It stops when the store shows that the attempt has ended.
 
 use super::nodes::mark;
 use super::redaction::{self, RedactingReporter};
@@ -21,12 +21,12 @@ use trainyard_runtime::executors::kill_started;
 use trainyard_runtime::lease;
 use trainyard_store::Store;
 
-/// Interval of checks for the end of the attempt.
+/// Interval at which the process checks whether the attempt has ended.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time between the request to stop the command and the kill of all processes that it started.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs the process. It succeeds if it could record in the store how the command ended.
+/// Runs the process. Returns an error if the end of the command could not be recorded, but not if the command failed.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let runtime = runtime()?;
     let (store, spec) = runtime.block_on(open(url))?;
@@ -65,12 +65,12 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     }
     let end = NodeEnd { format: 1, rank, error: error.map(|error| explained(error, &stops, &spec)) };
     let put = runtime.block_on(store.put_node_end(&spec, &end));
-    // A hanging request must not block the exit.
+    // Pending requests to the store must not block the exit.
     runtime.shutdown_background();
     put
 }
 
-/// Explains why the process stopped, where the stage only reports that it did.
+/// Replaces the error of a cancelled stage by the reason for which it was stopped.
 fn explained(error: Error, stops: &StopSignal, spec: &AttemptSpec) -> Error {
     match stops.reason() {
         Some(why) if error.kind == ErrorKind::Cancelled => why.explain(spec).1,
@@ -78,7 +78,7 @@ fn explained(error: Error, stops: &StopSignal, spec: &AttemptSpec) -> Error {
     }
 }
 
-/// Stops the process when the attempt has ended or must stop, or its run has ended.
+/// Starts tasks that stop the process when the attempt has ended or must stop, when its run has ended, and on SIGTERM.
 fn watch_end(store: &Store, spec: &AttemptSpec, stops: &Arc<StopSignal>) {
     let direct_store = store.with_outage(Duration::ZERO);
     let (polled, leased) =
@@ -94,7 +94,7 @@ fn watch_end(store: &Store, spec: &AttemptSpec, stops: &Arc<StopSignal>) {
         let (store, spec, stops) = leased;
         stops.stop(lease::watch(&store, &spec, &SystemClock::new()).await.into());
     });
-    // If the signal cannot be handled, it ends the process, as it does by default.
+    // If no handler can be installed, the signal ends the process by default.
     if let Ok(mut terminate) = signal(SignalKind::terminate()) {
         let stops = stops.clone();
         tokio::spawn(async move {
@@ -105,7 +105,7 @@ fn watch_end(store: &Store, spec: &AttemptSpec, stops: &Arc<StopSignal>) {
     }
 }
 
-/// Whether the attempt has ended or is to end. Failed lookups count as no.
+/// Returns whether the attempt has ended or must stop. Failed lookups count as no.
 async fn is_over(store: &Store, spec: &AttemptSpec) -> bool {
     matches!(store.cancel_request(spec).await, Ok(Some(_)))
         || matches!(store.result(&spec.run, &spec.stage, spec.attempt).await, Ok(Some(_)))

@@ -1,8 +1,9 @@
-//! Enforces the memory request of an attempt: one that uses more is ended, with an error that gives the reason.
+//! Enforces the memory request of an attempt. An attempt that uses more is ended with an error that states the reason.
 //!
-//! Batch systems enforce it only where they can measure, and on a machine without limits the kernel would choose a
-//! victim. So every attempt measures itself once a second: the memory of a process and all its descendants. Resident
-//! memory is cheap to read but counts shared pages twice; so before anything is ended, shared pages are divided.
+//! Batch systems enforce memory only where they can measure it, and on a machine without limits the kernel would choose
+//! a process to kill. Therefore every attempt measures the memory of its process and all descendants once a second.
+//! Resident memory is cheap to read but counts shared pages in each process. So before an attempt is ended, the shared
+//! pages are divided among their users.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,12 +26,13 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Returns the limit of an attempt for this process tree; `None` if it requested no amount.
+    /// Creates the limit of an attempt for the process tree below `process`. Returns `None` if the attempt requested no
+    /// memory.
     pub fn of(spec: &AttemptSpec, process: u32) -> Option<Self> {
         let bytes = spec.resources.memory;
         (bytes > 0).then(|| Self { bytes, process, clock: SystemClock::new(), next: Duration::ZERO })
     }
-    /// Returns the bytes in use if they exceed the limit. Measures at most once a second.
+    /// Returns the bytes in use if they exceed the limit. Measures at most once a second and returns `None` in between.
     pub fn exceeded(&mut self) -> Option<u64> {
         let now = self.clock.monotonic();
         if now < self.next {
@@ -47,14 +49,15 @@ impl Limit {
     }
 }
 
-/// Returns the error of a stage that used this many bytes.
+/// Returns the error of a stage that used `used` bytes.
 pub fn exceeded(spec: &AttemptSpec, used: u64) -> Error {
     let (used, limit) = (format_size(used), format_size(spec.resources.memory));
     Error::invalid(format!("stage `{}` ran out of memory: it used {used} of the requested {limit}", spec.stage))
         .help("request more under `resources: {memory: …}`, or reduce the memory that the stage uses")
 }
 
-/// Runs a stage in this process and cancels it if this process tree exceeds the limit.
+/// Runs `stage` in this process, and cancels it if this process tree exceeds the memory limit. Then returns the error
+/// [`exceeded`].
 pub fn limited(spec: &AttemptSpec, cancel: &CancelToken, stage: impl FnOnce() -> Result<()>) -> Result<()> {
     let Some(mut limit) = Limit::of(spec, std::process::id()) else { return stage() };
     let found = AtomicU64::new(0);
@@ -80,7 +83,7 @@ pub fn limited(spec: &AttemptSpec, cancel: &CancelToken, stage: impl FnOnce() ->
     }
 }
 
-/// Returns a process and its descendants, without orphans, which belong to another parent.
+/// Returns a process and its descendants. Orphans are not included, since they have another parent.
 fn tree(root: u32) -> Vec<u32> {
     let mut found = vec![root];
     let mut at = 0;
@@ -98,14 +101,15 @@ fn numbers(list: &str) -> Vec<u32> {
     list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Returns resident bytes, shared pages counted whole; `None` if the process has ended.
+/// Returns the resident bytes of a process, including all shared pages, or `None` if it has ended.
 fn resident(process: u32) -> Option<u64> {
     let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: u64 = pages.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Returns resident bytes, shared pages divided by their number of users; `None` where the kernel does not report them.
+/// Returns the resident bytes of a process, with shared pages divided by their number of users, or `None` if the kernel
+/// does not report them.
 fn proportional(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;

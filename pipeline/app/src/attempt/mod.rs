@@ -1,10 +1,19 @@
-//! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>`.
+//! Runs one attempt of one stage: the command `trainyard attempt <store-url>#<attempt-folder>`.
 //!
-//! `spec.json` → inputs and sources fetched into scratch → the stage, which sees local folders only → outputs hashed,
-//! summarized and stored as objects → `result.json`, create-only. The engine publishes. Messages of the attempt go
-//! through pipes where its executor holds them (`supervision`), and into the store everywhere else (`detached`), where
-//! the attempt needs only its URL. The commands of `run:` stages do not need a process each: where they end with their
-//! engine, one `host` runs them all.
+//! The command reads `spec.json` from the attempt's folder and fetches the inputs and sources to a scratch folder. Then
+//! it runs the stage, which reads and writes local folders only. Finally it hashes and summarizes the outputs, stores
+//! them as objects, and creates `result.json`, which exists at most once. The engine publishes the result
+//! (`docs/design/0004-storage-and-resume.md`).
+//!
+//! An executor starts attempts in one of three ways:
+//!
+//! - `supervision`: the executor holds the pipes of the attempt, which reports through stdout and ends when its stdin
+//!   closes.
+//! - `detached`: the attempt reports through its folder in the store and needs only its URL. It may outlive its engine.
+//!   A `guard` process kills its commands if the attempt itself is killed. In a multi-node attempt, every further node
+//!   runs a `member`.
+//! - `host`: one process runs the `run:` stages of many attempts, because a process for each would take longer than a
+//!   small command. It ends with its engine.
 
 mod checkpoints;
 mod child;
@@ -50,8 +59,8 @@ use crate::catalogue::Catalogue;
 use trainyard_core::Result;
 use trainyard_runtime::executors;
 
-/// Runs the attempt named by the URL. The error, if any, was already reported: on stdout to an executor that holds the
-/// pipes, else in the attempt's folder and on stderr.
+/// Runs the process that the URL and the environment select. If it fails, it has already reported the error: on stdout
+/// to an executor that holds the pipes, else on stderr and in the attempt's folder.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     if guard::is_guard(url) {
         guard::main()

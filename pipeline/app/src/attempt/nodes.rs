@@ -1,8 +1,8 @@
-//! A multi-node attempt from the view of its first process, which is the attempt; the other processes assist it.
+//! Follows the other processes of a multi-node attempt from its first process.
 //!
-//! The others fetch, meet and run the same command, and record in the store how it ended (`member`); outputs, metrics
-//! and the log are taken from the first. The attempt succeeds only if all processes do: it stops at the first that
-//! failed, and waits for the rest.
+//! The other processes (`member`) fetch the inputs, join the rendezvous, run the same command, and record in the store
+//! how it ended. Outputs, metrics and the log come from the first process. The attempt succeeds only if all processes
+//! succeed: it stops when one of them fails, and otherwise waits for all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,12 +16,13 @@ use trainyard_store::Store;
 /// Interval between two checks of the other processes.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Returns the mark of the processes that this rank starts: each rank kills only its own, should two share a machine.
+/// Returns the mark of the processes that the given rank starts. Each rank kills only its own processes, in case two
+/// ranks share a machine.
 pub fn mark(url: &str, rank: u32) -> String {
     format!("{url} node {rank}")
 }
 
-/// The other processes of the attempt, as seen by the first.
+/// The other processes of an attempt.
 pub struct PeerNodes {
     store: Store,
     spec: AttemptSpec,
@@ -31,13 +32,13 @@ pub struct PeerNodes {
 }
 
 impl PeerNodes {
-    /// Returns the others of an attempt on `nodes` machines.
+    /// Creates the followed processes of an attempt on `nodes` machines.
     pub fn new(store: &Store, spec: &AttemptSpec, nodes: u32, handle: Handle) -> Arc<Self> {
         Arc::new(Self { store: store.clone(), spec: spec.clone(), nodes, handle, failed: Mutex::new(None) })
     }
 
-    /// Does the work of the first process, stopped by `stop` if one of the others fails, then waits for them. `cancel`
-    /// stops everything.
+    /// Runs `work`, the work of the first process, and then waits for the other processes. If another process fails,
+    /// cancels `stop` and returns its error. `cancel` stops the work and the wait.
     pub fn run_first_node(
         self: &Arc<Self>,
         cancel: &CancelToken,
@@ -49,7 +50,7 @@ impl PeerNodes {
         let watching = std::thread::spawn(move || this.watch(&ends.0, &ends.1, &ends.2));
         let outcome = work();
         over.cancel();
-        // The thread only watches; if it panicked, the others are still waited for below.
+        // The thread only polls. If it panicked, the wait below still checks the other processes.
         let _ = watching.join();
         if let Some(error) = self.failure() {
             return Err(error);
@@ -62,7 +63,8 @@ impl PeerNodes {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Watches the others until the work has ended or one of them has failed.
+    /// Polls the other processes until the work has ended; cancels `stop` if one of them has failed or the attempt is
+    /// cancelled.
     fn watch(&self, cancel: &CancelToken, stop: &CancelToken, over: &CancelToken) {
         while !over.is_cancelled() {
             if cancel.is_cancelled() || self.poll().is_err() {
@@ -72,7 +74,7 @@ impl PeerNodes {
         }
     }
 
-    /// Waits until all others have succeeded.
+    /// Waits until all other processes have succeeded.
     fn wait(&self, cancel: &CancelToken) -> Result<()> {
         while !self.poll()? {
             if cancel.is_cancelled() {
@@ -83,7 +85,7 @@ impl PeerNodes {
         Ok(())
     }
 
-    /// Whether all others have ended. Errors: that of the first that failed.
+    /// Returns whether all other processes have ended. Errors: that of the first one that failed.
     fn poll(&self) -> Result<bool> {
         let mut all = true;
         for rank in 1..self.nodes {
@@ -105,7 +107,7 @@ impl PeerNodes {
     }
 }
 
-/// Sleeps until the time is up or one of the tokens is set.
+/// Sleeps for `time`, or until one of the tokens is cancelled.
 fn pause(time: Duration, tokens: &[&CancelToken]) {
     let step = Duration::from_millis(20);
     let mut slept = Duration::ZERO;

@@ -1,6 +1,7 @@
-//! Turns filled output folders into stored outputs: every file is hashed and put as an object, every table summarized.
+//! Stores output folders: it puts every file as an object under its digest, and summarizes every table.
 //!
-//! Required outputs must be filled, tables need a `data.parquet`, and weights and metrics must be finite numbers.
+//! Required outputs must contain files, tables must have a `data.parquet`, and weights and metrics must be finite
+//! numbers.
 
 use super::files::{OutputFile, files_below};
 use std::path::Path;
@@ -11,7 +12,7 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Error, Output, Result};
 use trainyard_store::Store;
 
-/// Stores all outputs of the stage and builds its result.
+/// Stores all outputs of the stage and returns its result. The result itself is not stored.
 pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext) -> Result<AttemptResult> {
     require_finite(&context.metrics, &context.comparisons)?;
     let mut outputs = std::collections::BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The pipes of a command and its end, waited for together by one thread.
+//! Waits on one thread for the output of a command and for its end.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
@@ -10,13 +10,13 @@ use trainyard_runtime::executors::{LineSplitter, TEXT_LIMIT};
 
 /// Read buffer size in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Poll interval for a process whose end the system cannot signal.
+/// Poll interval if the system cannot signal the end of a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Output of a command, as bounded lines.
+/// Output of a command, as lines of limited length.
 pub struct Pipes {
     open: Vec<Pipe>,
-    /// Becomes readable when the process has ended; `None` where the system lacks process descriptors.
+    /// Becomes readable when the process has ended; `None` if the system has no process descriptors.
     exit_fd: Option<OwnedFd>,
     buffer: Vec<u8>,
 }
@@ -35,7 +35,7 @@ pub enum OutputStream {
 }
 
 impl Pipes {
-    /// Takes the pipes of a process.
+    /// Takes stdout and stderr of a process.
     pub fn of(child: &mut Child) -> Self {
         let out = child.stdout.take().map(|pipe| (OwnedFd::from(pipe), OutputStream::Out));
         let err = child.stderr.take().map(|pipe| (OwnedFd::from(pipe), OutputStream::Err));
@@ -46,11 +46,12 @@ impl Pipes {
             buffer: vec![0; BUFFER_BYTES],
         }
     }
-    /// Whether the write ends of all pipes are closed.
+    /// Returns whether the write ends of all pipes are closed.
     pub fn are_closed(&self) -> bool {
         self.open.is_empty()
     }
-    /// Waits up to `limit` for a line, the end of the process or the end of a pipe; calls `on_line` for each line.
+    /// Waits up to `limit` for output, the end of the process or the end of a pipe. Calls `on_line` for each complete
+    /// line.
     pub fn wait(&mut self, limit: Duration, on_line: &mut impl FnMut(OutputStream, &str)) {
         let limit = if self.exit_fd.is_some() { limit } else { limit.min(POLL_INTERVAL) };
         let mut ready = self.poll(limit).into_iter();
@@ -64,30 +65,30 @@ impl Pipes {
         }
         self.open = open;
     }
-    /// Stops waiting for the process, which has ended; only the pipes matter now.
+    /// Excludes the end of the process, which has ended, from later waits.
     pub fn clear_exit_fd(&mut self) {
         self.exit_fd = None;
     }
-    /// Passes on lines without a line end.
+    /// Passes unfinished lines to `on_line`.
     pub fn finish(self, on_line: &mut impl FnMut(OutputStream, &str)) {
         for pipe in self.open {
             pipe.lines.finish(&mut |line| on_line(pipe.stream, line));
         }
     }
 
-    /// Returns which pipes have data to read or have ended.
+    /// Waits, and returns for each pipe whether it has data to read or has ended.
     fn poll(&self, limit: Duration) -> Vec<bool> {
         let pipes = self.open.iter().map(|pipe| PollFd::new(&pipe.file, PollFlags::IN));
         let mut fds: Vec<PollFd<'_>> =
             pipes.chain(self.exit_fd.iter().map(|end| PollFd::new(end, PollFlags::IN))).collect();
-        // An interrupted wait is a short wait.
+        // An interrupted wait returns early, and the caller waits again.
         let _ = poll(&mut fds, Timespec::try_from(limit).ok().as_ref());
         fds.iter().map(|fd| !fd.revents().is_empty()).collect()
     }
 }
 
 impl Pipe {
-    /// Reads available bytes. Returns whether more may follow.
+    /// Reads the available bytes. Returns false at the end of the pipe.
     fn read(&mut self, buffer: &mut [u8], on_line: &mut impl FnMut(OutputStream, &str)) -> bool {
         match self.file.read(buffer) {
             Ok(0) => false,
@@ -95,7 +96,7 @@ impl Pipe {
                 self.lines.feed(&buffer[..size], &mut |line| on_line(self.stream, line));
                 true
             }
-            // A broken pipe ends the log like any other end; the exit status shows how the process ended.
+            // A broken pipe ends the log. The exit status shows how the process ended.
             Err(e) => e.kind() == ErrorKind::Interrupted,
         }
     }

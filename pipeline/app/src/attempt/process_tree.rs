@@ -1,10 +1,9 @@
-//! Finds the remaining processes of a command whose own process has ended, without a scan of all processes of the
-//! machine.
+//! Finds the processes that a command left after its own process ended, mostly without a scan of all processes.
 //!
-//! A host is a subreaper: orphans become its children. So every live process that a command started is in the command's
-//! process group, descends from such a process, or descends from one that the host has adopted. If the group is empty
-//! and no orphan was adopted, nothing is left. Otherwise the mark decides which attempt owns a process, at the price of
-//! a scan. An attempt with a process to itself always scans.
+//! A host is a subreaper, so orphans become its children. Every live process that a command started is therefore in the
+//! command's process group, descends from a process of that group, or descends from an orphan that the host has
+//! adopted. If the group is empty and the host adopted no orphan, the command left no process. Otherwise a scan of all
+//! processes finds those with the mark of the attempt. An attempt with its own process always scans.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpid};
@@ -20,7 +19,7 @@ pub struct HostProcessTree {
 }
 
 impl HostProcessTree {
-    /// Makes this process a subreaper.
+    /// Makes this process a subreaper, where the system permits it.
     pub fn adopt() -> Self {
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
@@ -28,26 +27,27 @@ impl HostProcessTree {
         }
         Self::default()
     }
-    /// Records a command that this process started.
+    /// Registers a command that this process started.
     pub fn started(&self, command: Pid) {
         self.commands().insert(command.as_raw_nonzero().get());
     }
-    /// Kills the processes that the command left, once its own process was waited for. Returns how many were found.
+    /// Kills the processes that the command left, and unregisters the command. The caller must have waited for the
+    /// command. Returns the number of processes found by their mark.
     pub fn kill_leftovers(&self, command: Pid, mark: &str) -> usize {
         self.commands().remove(&command.as_raw_nonzero().get());
         if is_empty(command) && !self.has_adopted() {
             return 0;
         }
         let found = kill_marked(mark);
-        // The process group is the fallback where processes cannot be found by their mark. It is killed second, since
-        // the mark of a dead process cannot be counted.
+        // The kill of the process group covers systems where processes cannot be found by their mark. It comes second,
+        // since the mark of a dead process can no longer be read.
         let _ = kill_process_group(command, Signal::KILL);
         self.has_adopted();
         found
     }
 
-    /// Whether a live orphan was adopted; reaps the dead ones. Orphans become children of the main thread, commands are
-    /// started by others.
+    /// Returns whether the host has adopted a live orphan, and reaps dead ones. Orphans become children of the main
+    /// thread, while other threads start the commands.
     fn has_adopted(&self) -> bool {
         let pid = std::process::id();
         let Ok(children) = std::fs::read_to_string(format!("/proc/self/task/{pid}/children")) else { return true };
@@ -63,7 +63,7 @@ impl HostProcessTree {
     }
 }
 
-/// Whether a process group is empty. A member that may not be signaled counts as one.
+/// Returns whether a process group is empty. A member that this process may not signal counts.
 fn is_empty(group: Pid) -> bool {
     matches!(test_kill_process_group(group), Err(Errno::SRCH))
 }
@@ -75,7 +75,8 @@ mod tests {
     use std::process::{Command, Stdio};
     use trainyard_runtime::executors::MARK;
 
-    /// Runs a script as a host runs a command; returns how many processes it left, and how many with its mark survive.
+    /// Runs a script like a command of a host. Returns how many processes were found after it, and how many with its
+    /// mark survived.
     fn leftovers_of(script: &str, mark: &str) -> (usize, usize) {
         let tree = HostProcessTree::adopt();
         let mut command = Command::new("sh");
@@ -87,10 +88,10 @@ mod tests {
         (tree.kill_leftovers(pid, mark), kill_marked(mark))
     }
 
-    /// One test, since adopted orphans are shared by the whole process.
+    /// One test, since the whole process shares its adopted orphans.
     #[test]
     fn leftovers_are_found_and_clean_commands_cost_no_scan() {
-        // With the mark of a live process, a scan would find that process.
+        // A scan would find this live process by its mark.
         let mark = format!("memory://#{}-quiet", std::process::id());
         let mut other = Command::new("sleep").arg("100").env(MARK, &mark).spawn().unwrap();
         let (found, surviving) = leftovers_of("true", &mark);

@@ -1,9 +1,10 @@
 //! Redacts the values of an attempt's secrets in its log lines, metrics and errors.
 //!
 //! A command may print its environment, most often in its last line before it fails. Before a message leaves the
-//! attempt, a value of [`MIN_LENGTH`] characters or more is replaced by `[secret NAME]`, and so is each line of a
-//! multi-line value. Shorter values would match ordinary words. Outputs of a command are not redacted, and neither is a
-//! value in another form (base64, a hash). An attempt is a process, so the secrets are global to it.
+//! attempt, every value of [`MIN_LENGTH`] characters or more is replaced by `[secret NAME]`, and so is each such line
+//! of a multi-line value. Shorter values would match ordinary words. Output files of a command are not redacted, nor
+//! are values in another form (base64, a hash). The secrets are global to the process, so a host redacts the secrets of
+//! all its attempts.
 
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
@@ -12,13 +13,13 @@ use trainyard_core::Error;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_runtime::executors::TEXT_LIMIT;
 
-/// Characters of the shortest value that is redacted.
+/// Minimum characters of a redacted value.
 pub const MIN_LENGTH: usize = 8;
 
-/// Values with the names of their secrets, longest first.
+/// Values with the names of their secrets, longest values first.
 static SECRETS: RwLock<Vec<(String, String)>> = RwLock::new(Vec::new());
 
-/// Redacts this value from now on.
+/// Registers the value of a secret, which is redacted in the whole process from now on.
 pub fn keep(name: &str, value: &str) {
     let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
     let values = std::iter::once(value.trim()).chain(value.lines().map(str::trim));
@@ -30,12 +31,12 @@ pub fn keep(name: &str, value: &str) {
     secrets.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then(a.cmp(b)));
 }
 
-/// Redacts a text.
+/// Redacts the registered values in a text.
 pub fn text(text: &str) -> Cow<'_, str> {
     redact(text, &SECRETS.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Redacts an error.
+/// Redacts the message, the help and the causes of an error.
 pub fn error(mut error: Error) -> Error {
     error.message = text(&error.message).into_owned();
     error.help = error.help.map(|help| text(&help).into_owned());
@@ -44,7 +45,7 @@ pub fn error(mut error: Error) -> Error {
     error
 }
 
-/// Reporter that redacts messages for another reporter.
+/// Reporter that passes redacted messages to another reporter.
 pub struct RedactingReporter<R>(pub R);
 
 impl<R: Reporter> Reporter for RedactingReporter<R> {
@@ -53,7 +54,7 @@ impl<R: Reporter> Reporter for RedactingReporter<R> {
     }
 }
 
-/// Redacts a message.
+/// Redacts the texts of a message.
 pub fn message(message: AttemptMessage) -> AttemptMessage {
     match message {
         AttemptMessage::Log { level, text: line } => AttemptMessage::Log { level, text: text(&line).into_owned() },
@@ -75,7 +76,7 @@ fn redact<'a>(text: &'a str, secrets: &[(String, String)]) -> Cow<'a, str> {
         if redacted.contains(value.as_str()) {
             redacted = Cow::Owned(redacted.replace(value.as_str(), &mark(name)));
         }
-        // A truncated line may end in the beginning of a value.
+        // A truncated line may end with the beginning of a value.
         if text.len() + 4 > TEXT_LIMIT
             && let Some(length) = beginning(value).find(|length| redacted.ends_with(&value[..*length]))
         {
@@ -85,7 +86,7 @@ fn redact<'a>(text: &'a str, secrets: &[(String, String)]) -> Cow<'a, str> {
     redacted
 }
 
-/// Returns the lengths of prefixes that still reveal a truncated value, longest first.
+/// Returns the lengths of prefixes of a value that must be redacted, longest first.
 fn beginning(value: &str) -> impl Iterator<Item = usize> {
     value.char_indices().map(|(at, _)| at).filter(|at| *at >= MIN_LENGTH).rev()
 }

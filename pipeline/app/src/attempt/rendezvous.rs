@@ -1,8 +1,8 @@
-//! Rendezvous of processes that run at the same time: those of a multi-node attempt, and those of a group.
+//! Lets processes that run at the same time find each other: those of a multi-node attempt, and those of a group.
 //!
-//! Each process stores its address and waits until all have. The addresses of the others become variables of the
-//! command's environment. The wait is bounded: a batch system may start only a part of a group, which must not occupy
-//! its machines for the rest.
+//! Each process stores its address and waits until all addresses are stored. The addresses become variables in the
+//! environment of the command. The wait is limited, because a batch system may start only a part of a group, which must
+//! not occupy its machines indefinitely.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -17,17 +17,18 @@ use trainyard_runtime::executors::NODE;
 use trainyard_runtime::slots::host;
 use trainyard_store::{CreateOutcome, Store};
 
-/// Interval of checks for missing peers: a request to a disk is cheap, one to a bucket is not.
+/// Interval of checks for missing peers. A request to a disk is cheap, a request to a bucket is not.
 const LOCAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const REMOTE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns the rank of this process in its attempt; 0 for the first or only one.
+/// Returns the rank of this process in its attempt; the first or only process has rank 0.
 pub fn rank(url: &str) -> u32 {
     let value = std::env::var(NODE).unwrap_or_default();
     rank_in(&value, url)
 }
 
-/// Parses the rank. Commands inherit the variable, so it counts only together with the attempt's own URL.
+/// Parses the rank from the variable's value. Commands inherit the variable, so the rank counts only if the value also
+/// contains the attempt's URL.
 fn rank_in(value: &str, url: &str) -> u32 {
     value.split_once(' ').filter(|(_, of)| *of == url).and_then(|(rank, _)| rank.parse().ok()).unwrap_or(0)
 }
@@ -37,7 +38,7 @@ pub fn nodes(spec: &AttemptSpec) -> u32 {
     spec.peers.iter().find(|peer| peer.stage == spec.stage).map_or(1, |peer| peer.nodes)
 }
 
-/// A process that waits for its peers.
+/// Rendezvous of one process.
 pub struct Rendezvous<'a> {
     /// Store of the rendezvous.
     pub store: &'a Store,
@@ -52,10 +53,10 @@ pub struct Rendezvous<'a> {
 }
 
 impl Rendezvous<'_> {
-    /// Publishes the address of this process and waits for all others. Returns the variables with their addresses,
-    /// empty for an attempt without peers.
+    /// Stores the address of this process and waits for those of all peers. Returns environment variables with the
+    /// addresses, or none for an attempt without peers.
     ///
-    /// Errors: cancelled, retryable (some did not arrive in time), lost (another process has this rank).
+    /// Errors: cancelled, retryable (some peers did not arrive in time), lost (another process has this rank).
     pub fn join(&self) -> Result<BTreeMap<String, String>> {
         if self.spec.peers.is_empty() {
             return Ok(BTreeMap::new());
@@ -148,14 +149,14 @@ fn variables(
     variables
 }
 
-/// Returns an unused port. It is not reserved, so the command has to bind it soon.
+/// Returns an unused port. It is not reserved, so the command should bind it soon.
 fn port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(|e| Error::retryable(format!("cannot find a free port: {e}")))
 }
 
-/// Returns the source address of this machine's packets. Connecting a datagram socket sends no packet; it only looks up
-/// the route.
+/// Returns the source address of this machine's packets, or the loopback address if there is no route. Connecting a
+/// datagram socket only looks up the route and sends no packet.
 fn own_ip() -> IpAddr {
     let local = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;

@@ -1,14 +1,14 @@
-//! Reporters outside of the store: JSON Lines on stdout, read by an engine, or text on stderr, which is the log of the
+//! Reports messages outside of the store: as JSON Lines on stdout for an engine, or as text on stderr, the log of the
 //! process that started the attempt.
 //!
-//! A broken pipe means that the engine died; the supervision of stdin ends the process then.
+//! Errors of a broken pipe are ignored: the engine has died, so stdin ends, too, and `supervision` ends the process.
 
 use std::io::Write as _;
 use std::sync::Mutex;
 use trainyard_api::Reporter;
 use trainyard_core::attempt::AttemptMessage;
 
-/// Writes every message as one line of JSON; several threads may report.
+/// Reporter that writes each message as one line of JSON. Several threads may use it.
 #[derive(Default)]
 pub struct LineReporter(Mutex<()>);
 
@@ -18,19 +18,19 @@ impl Reporter for LineReporter {
         if let Ok(mut line) = serde_json::to_vec(&message) {
             line.push(b'\n');
             let mut out = std::io::stdout().lock();
-            // The engine's death is detected on stdin, not here.
+            // `supervision` detects the engine's death on stdin.
             let _ = out.write_all(&line).and_then(|()| out.flush());
         }
     }
 }
 
-/// Writes the lines of the log, and nothing else, to stderr.
+/// Reporter that writes log lines to stderr and ignores other messages.
 pub struct StderrReporter;
 
 impl Reporter for StderrReporter {
     fn report(&self, message: AttemptMessage) {
         if let AttemptMessage::Log { text, .. } = message {
-            // There is no other place to report the error.
+            // An error of stderr cannot be reported.
             let _ = writeln!(std::io::stderr().lock(), "{text}");
         }
     }

@@ -1,7 +1,8 @@
-//! Requests to a host: JSON Lines from a socket, some with the lock of an attempt's slots.
+//! Reads the requests to a host: JSON Lines from a socket, some with the lock of an attempt's slots as a file
+//! descriptor.
 //!
-//! The commands that the host starts inherit the locks. Should the engine and the host both be killed, the locks last
-//! as long as any of their commands; in all other cases the owner of the slots releases them.
+//! The commands of the host inherit the locks. If both the engine and the host are killed, the locks last until the
+//! commands end. In all other cases the owner of the slots releases the locks.
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::HostRequest;
 
-/// Maximum number of locks received by one read.
+/// Maximum number of locks in one read.
 const LOCKS: usize = 64;
 /// Read buffer size in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -20,9 +21,9 @@ pub struct HostRequestReader<S> {
     socket: S,
     /// Bytes received but not yet parsed.
     buffer: Vec<u8>,
-    /// Length of the prefix that has no line end.
+    /// Length of the buffer's prefix that has no line end.
     searched: usize,
-    /// Locks, in the order of the lines that they belong to.
+    /// Locks, in the order of their lines.
     locks: VecDeque<OwnedFd>,
 }
 
@@ -30,7 +31,8 @@ impl<S: AsFd> HostRequestReader<S> {
     pub fn from(socket: S) -> Self {
         Self { socket, buffer: Vec::new(), searched: 0, locks: VecDeque::new() }
     }
-    /// Waits for the next request and its lock; returns `None` at the end. Errors: bug (the request cannot be read).
+    /// Waits for the next request and its lock. Returns `None` at the end of the requests. Errors: bug (an unreadable
+    /// request).
     pub fn next(&mut self) -> Result<Option<(HostRequest, Option<OwnedFd>)>> {
         loop {
             if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -52,7 +54,7 @@ impl<S: AsFd> HostRequestReader<S> {
         }
     }
 
-    /// Reads available bytes. Returns whether more may follow.
+    /// Reads the available bytes. Returns false at the end of the socket.
     fn read(&mut self) -> Result<bool> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LOCKS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -1,4 +1,4 @@
-//! Responses of services in the store, shared by every stage of every run.
+//! Caches responses of services in the store, where every stage of every run can find them.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::runtime::Handle;
@@ -6,7 +6,7 @@ use trainyard_api::RequestCache;
 use trainyard_core::{Digest, Result};
 use trainyard_store::Store;
 
-/// Records read or put concurrently.
+/// Maximum records that are read or stored concurrently.
 const AT_ONCE: usize = 32;
 
 pub struct StoredRequests {
@@ -15,7 +15,7 @@ pub struct StoredRequests {
 }
 
 impl StoredRequests {
-    /// Returns the records of `store`; requests to it run on `handle`.
+    /// Creates a cache in `store`, whose requests run on `handle`.
     pub fn new(store: Store, handle: Handle) -> Self {
         Self { store, handle }
     }
@@ -27,7 +27,7 @@ impl RequestCache for StoredRequests {
         self.handle.block_on(stream::iter(requests.to_vec()).map(one).buffered(AT_ONCE).try_collect())
     }
     fn keep(&self, records: Vec<(Digest, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
-        // A trial may read a store that it must not write to: its responses are paid for again.
+        // A trial may read a store that it must not change. The responses are then not cached and are paid for again.
         if self.store.options().read_only {
             return Ok(records.into_iter().map(|(_, record)| record).collect());
         }

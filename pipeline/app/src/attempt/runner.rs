@@ -1,4 +1,5 @@
-//! Common work of all attempts, supervised or detached: fetch, run the stage, store.
+//! Does the common work of all attempts, supervised, detached or hosted: it fetches inputs, runs the stage and stores
+//! outputs.
 
 use super::checkpoints::{NoCheckpoints, StoredCheckpoints};
 use super::inputs::materialize;
@@ -25,12 +26,12 @@ use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{CreateOutcome, Store};
 
-/// Working directory of a stage, in the attempt's folder.
+/// Name of the stage's working directory in the attempt's folder.
 pub const WORK: &str = "work";
 
-/// Inputs of an attempt's work.
+/// Parameters of an attempt.
 pub struct AttemptRunner<'a> {
-    /// URL of the attempt, which marks all processes that it starts.
+    /// URL of the attempt, which also marks all processes that it starts.
     pub url: &'a str,
     /// Known stage kinds.
     pub catalogue: &'a Catalogue,
@@ -38,15 +39,15 @@ pub struct AttemptRunner<'a> {
     pub store: &'a Store,
     /// Spec of the attempt.
     pub spec: &'a AttemptSpec,
-    /// Scratch folder, empty at first and exclusive to the attempt.
+    /// Scratch folder of the attempt, initially empty.
     pub scratch: &'a Path,
-    /// Process tree of the host; `None` if the attempt has a process to itself.
+    /// Process tree of the host; `None` if the attempt has its own process.
     pub process_tree: Option<&'a HostProcessTree>,
     /// Runtime of store requests.
     pub handle: Handle,
-    /// Set when the attempt must stop.
+    /// Cancelled when the attempt must stop.
     pub cancel: CancelToken,
-    /// Becomes true when the attempt must not wait for the store any longer; `None` if that ends its process.
+    /// Becomes true when the attempt must no longer wait for the store; `None` if its process is killed instead.
     pub killed: Option<watch::Receiver<bool>>,
     /// Receives the messages of the stage.
     pub reporter: Arc<dyn Reporter>,
@@ -55,7 +56,7 @@ pub struct AttemptRunner<'a> {
 }
 
 impl AttemptRunner<'_> {
-    /// Runs the attempt and returns its result, which the caller puts.
+    /// Runs the attempt, stores its outputs, and returns its result. The caller stores the result.
     pub fn result(&self) -> Result<AttemptResult> {
         tracing::info!(kind = self.spec.kind, cpus = self.spec.resources.cpus, "attempt opened");
         let clock = SystemClock::new();
@@ -82,7 +83,7 @@ impl AttemptRunner<'_> {
         self.wait_for(outputs::store(self.store, &spec, context))
     }
 
-    /// Runs the attempt and puts its result in the store.
+    /// Runs the attempt, and stores its outputs and its result. Errors: lost, if another process has stored a result.
     pub fn run_and_store(&self) -> Result<AttemptResult> {
         let result = self.result()?;
         match self.wait_for(self.store.put_result(&result))? {
@@ -91,7 +92,7 @@ impl AttemptRunner<'_> {
         }
     }
 
-    /// Runs a process other than the first of its attempt; its local files are discarded.
+    /// Runs the command as a further process of its attempt; its local files are discarded.
     pub fn run_node(&self, rank: u32) -> Result<()> {
         let (spec, places, mut context) = self.fetch(Arc::new(NoCheckpoints))?;
         guard_sources(&spec, &places, || {
@@ -100,7 +101,7 @@ impl AttemptRunner<'_> {
         })
     }
 
-    /// Fetches all inputs of the stage to this machine.
+    /// Fetches all inputs and sources to this machine. Returns the spec with local paths, these paths, and the context.
     fn fetch(&self, checkpoints: Arc<dyn CheckpointStore>) -> Result<(AttemptSpec, UploadPaths, StageContext)> {
         (self.enter)(Phase::Fetching);
         let inputs = self.wait_for(materialize(self.store, self.spec, &self.scratch.join("inputs")))?;
@@ -114,7 +115,7 @@ impl AttemptRunner<'_> {
         Ok((spec, places, context))
     }
 
-    /// Runs the stage, once all its peers have arrived.
+    /// Runs the stage after all its peers have arrived.
     fn run(&self, spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
         context.env.extend(self.rendezvous(spec, 0).join()?);
         let count = rendezvous::nodes(spec);
@@ -157,8 +158,8 @@ impl AttemptRunner<'_> {
     }
 }
 
-/// Returns the context of a stage: fetched inputs, and one empty folder for each output. Responses of services are not
-/// stored.
+/// Returns the context of a stage, with fetched inputs, one empty folder for each output, and the values of its
+/// secrets. The context keeps responses of services in memory only.
 pub fn context(
     spec: &AttemptSpec,
     inputs: BTreeMap<String, Vec<InputArtifact>>,
@@ -202,7 +203,7 @@ pub fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
     text.unwrap_or_else(|| "no message".into())
 }
 
-/// Returns the peak resident memory of this process in bytes, where the system reports it.
+/// Returns the peak resident memory of this process in bytes, or `None` if the system does not report it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;

@@ -1,11 +1,12 @@
-//! Values of an attempt's secrets, from the providers of the site file, read where the attempt runs.
+//! Reads the values of an attempt's secrets on the machine of the attempt, from the providers of the site file.
 
 use super::redaction;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result, Secrets};
 use trainyard_runtime::slots::host;
 
-/// Reads secrets by name and provider. From then on messages of the attempt are redacted.
+/// Reads secrets, given their providers by name, and redacts their values in all messages from now on. Errors: invalid
+/// (an unknown provider, or a variable that is not set).
 pub fn read(providers: &BTreeMap<String, String>) -> Result<Secrets> {
     let one = |(name, provider): (&String, &String)| {
         let variable = provider.strip_prefix("env:").ok_or_else(|| {

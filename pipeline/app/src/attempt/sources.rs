@@ -1,8 +1,8 @@
 //! Checks the sources of an attempt against the content that its stage digest covers.
 //!
-//! Hours may pass between plan and attempt, and files may be edited meanwhile. Results of other bytes must never be
-//! published under the digest of the planned ones, so sources are hashed before the work and again after it: it is
-//! unknown when in between a stage reads them.
+//! Files may be edited between plan and attempt. Results of other content must never be published under the digest of
+//! the planned content. So sources are hashed before and after the work, since the time at which a stage reads them is
+//! unknown.
 
 use super::uploads::UploadPaths;
 use std::path::Path;
@@ -10,8 +10,8 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Error, Result};
 use trainyard_spec::files::{digest_path, source_exists};
 
-/// Runs the work between two checks of the sources. Uploaded sources are in their `places`, all others at the paths in
-/// the spec.
+/// Runs `work` between two checks of the sources. `places` has the local paths of uploaded sources; other sources are
+/// at their paths in the spec. Errors: invalid (a changed or removed source), and those of the work.
 pub fn guard_sources(spec: &AttemptSpec, places: &UploadPaths, work: impl FnOnce() -> Result<()>) -> Result<()> {
     verify(spec, places, "run the command again to make a new plan")?;
     work()?;

@@ -1,4 +1,4 @@
-//! Reasons why a detached attempt stops before its stage ends.
+//! Defines the reasons for which an attempt stops before its stage ends, and how a thread requests the stop.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use trainyard_runtime::lease::LeaseEnd;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttemptStop {
-    /// Requested by a user.
+    /// A user requested the stop.
     Cancelled,
-    /// Deadline reached.
+    /// The deadline was reached.
     TimedOut,
-    /// The journal of the run was not written for this long.
+    /// The journal of the run was not written for this time.
     Orphaned(Duration),
     /// The run has ended.
     RunEnded,
-    /// Signal from outside.
+    /// The process received this signal.
     Signal(&'static str),
 }
 
@@ -39,11 +39,11 @@ impl From<LeaseEnd> for AttemptStop {
 }
 
 impl AttemptStop {
-    /// Whether the run of the attempt seemed to be abandoned.
+    /// Returns whether the attempt's run seemed to be abandoned.
     pub fn is_abandoned(&self) -> bool {
         matches!(self, Self::Orphaned(_) | Self::RunEnded)
     }
-    /// Returns the outcome of the attempt and the error that describes it.
+    /// Returns the outcome of the stopped attempt and the error that describes it.
     pub fn explain(&self, spec: &AttemptSpec) -> (AttemptOutcome, Error) {
         match self {
             Self::Cancelled => (AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped")),
@@ -68,7 +68,7 @@ impl AttemptStop {
     }
 }
 
-/// Returns the outcome of an attempt that was not stopped.
+/// Returns the outcome of an attempt that failed without being stopped.
 pub fn outcome_of(error: &Error) -> AttemptOutcome {
     match error.kind {
         ErrorKind::Lost => AttemptOutcome::Lost,
@@ -77,12 +77,12 @@ pub fn outcome_of(error: &Error) -> AttemptOutcome {
     }
 }
 
-/// Returns the error of a second result.
+/// Returns the error of a process whose attempt has ended in another process.
 pub fn stale(spec: &AttemptSpec) -> Error {
     Error::lost(format!("attempt {} of {} was ended by another process; this one is stale", spec.attempt, spec.stage))
 }
 
-/// Collects reasons to stop an attempt; the first one counts.
+/// Collects reasons to stop an attempt. Only the first one counts.
 pub struct StopSignal {
     token: CancelToken,
     first: Mutex<Option<AttemptStop>>,
@@ -90,14 +90,14 @@ pub struct StopSignal {
 }
 
 impl StopSignal {
-    /// Starts without a reason; `token` is the one that the stage checks.
+    /// Creates a signal without a reason. `token` is the token that the stage checks.
     pub fn new(token: CancelToken) -> Self {
         Self { token, first: Mutex::new(None), signaled: Condvar::new() }
     }
-    /// Requests the stage to stop.
+    /// Records a reason, unless there is one, and cancels the token.
     pub fn stop(&self, why: AttemptStop) {
         {
-            // Set before the token, so that an observer of the token finds the reason.
+            // The reason is set before the token, so that an observer of the token finds the reason.
             let mut first = self.first();
             if first.is_none() {
                 tracing::info!(?why, "the attempt stops");
@@ -107,11 +107,11 @@ impl StopSignal {
         self.token.cancel();
         self.signaled.notify_all();
     }
-    /// Returns the reason, if there is one.
+    /// Returns the first reason, if any.
     pub fn reason(&self) -> Option<AttemptStop> {
         self.first().clone()
     }
-    /// Blocks until there is a reason, at most for `limit`; returns false on timeout.
+    /// Blocks until there is a reason, at most for `limit` (`None` = without a limit). Returns false on timeout.
     pub fn wait(&self, limit: Option<Duration>) -> bool {
         let first = self.first();
         let waits = |first: &mut Option<AttemptStop>| first.is_none();

@@ -1,10 +1,10 @@
-//! An attempt whose executor holds its pipes: JSON Lines on stdout, the lines `cancel` and `timeout` on stdin, and the
-//! end of stdin.
+//! Runs an attempt whose executor holds its pipes. Messages are JSON Lines on stdout; the executor writes the lines
+//! `cancel` and `timeout` to stdin.
 //!
-//! The executor declares that it holds the other end of stdin ([`SUPERVISED`]). The end of stdin then means that the
-//! engine died: within 2 s all processes of the attempt are killed, including the commands of a `run:` stage and
-//! processes that left the process group, even if the stage ignores its token. A parent-death signal would be faster,
-//! but it kills this process before it can end its children.
+//! The executor declares by the variable [`SUPERVISED`] that it holds the other end of stdin. The end of stdin then
+//! means that the engine died. Within 2 s all processes of the attempt are killed, including the commands of a `run:`
+//! stage and processes that left the process group, even if the stage ignores its token. A parent-death signal would be
+//! faster, but it would kill this process before it could end its children.
 
 use super::redaction::{self, RedactingReporter};
 use super::reporter::LineReporter;
@@ -21,19 +21,19 @@ use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_runtime::executors::{SUPERVISED, kill_marked};
 
-/// Set when the engine stops the attempt at its timeout.
+/// Whether the engine has stopped the attempt at its timeout.
 static TIMED_OUT: AtomicBool = AtomicBool::new(false);
 
-/// Grace period of the stage.
+/// Grace period of the stage after the end of stdin.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// Whether the executor of this attempt holds its pipes. The variable may be inherited from another attempt, so its
-/// value is checked.
+/// Returns whether the executor of this attempt holds its pipes. A process may inherit the variable from another
+/// attempt, so the value must equal the URL.
 pub fn is_supervised(url: &str) -> bool {
     std::env::var_os(SUPERVISED).is_some_and(|value| value == *url)
 }
 
-/// Runs the attempt. The error, if any, was already reported on stdout.
+/// Runs the attempt. An error was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let reporter: Arc<dyn Reporter> = Arc::new(RedactingReporter(LineReporter::default()));
     let timed_out = |error| name_timeout(error, TIMED_OUT.load(Ordering::SeqCst));
@@ -69,7 +69,7 @@ fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Re
     Ok(())
 }
 
-/// Watches stdin on a separate thread.
+/// Watches stdin on a separate thread, cancels the attempt on request, and kills it after the end of stdin.
 fn follow_stdin(url: &str, cancel: CancelToken) {
     let mark = url.to_string();
     std::thread::spawn(move || {
@@ -91,7 +91,7 @@ fn follow_stdin(url: &str, cancel: CancelToken) {
     });
 }
 
-/// Names the timeout in the error of a stopped stage.
+/// Replaces the error of a stage that was cancelled at its timeout by one that names the timeout.
 pub fn name_timeout(error: Error, timed_out: bool) -> Error {
     if error.kind == ErrorKind::Cancelled && timed_out {
         return Error::cancelled("the attempt was stopped at its timeout").help("raise `timeout`");
@@ -99,10 +99,10 @@ pub fn name_timeout(error: Error, timed_out: bool) -> Error {
     error
 }
 
-/// Ends this process, and its group if it leads one (executors start attempts so).
+/// Kills this process and, if it leads its process group, the whole group. Executors start attempts as group leaders.
 fn end_group() -> ! {
     if rustix::process::getpgrp() == rustix::process::getpid() {
-        // Includes this process; the exit below is for systems that refuse.
+        // The signal includes this process. The exit below covers systems that refuse the signal.
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
     }
     std::process::exit(130)

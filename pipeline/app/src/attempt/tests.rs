@@ -1,4 +1,4 @@
-//! Tests of an attempt's URL, spec and sources.
+//! Tests the URL, the spec and the sources of an attempt.
 
 use super::checkpoints::StoredCheckpoints;
 use super::setup::open;

@@ -1,7 +1,7 @@
-//! The threads of a host, one for each running attempt.
+//! Runs the attempts of a host on threads, one for each running attempt.
 //!
-//! A thread that has finished an attempt takes the next one: a new thread costs more than a small command, mostly in
-//! fresh memory.
+//! A thread that has finished an attempt takes the next one. Creating a thread takes longer than a small command,
+//! mostly for its memory.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::thread::{Builder, Scope};
 
 type ThreadJob<'s> = Box<dyn FnOnce() + Send + 's>;
 
-/// Pool of threads, which end when it is dropped and their jobs are done.
+/// Pool of threads. When it is dropped, the threads end after their jobs.
 pub struct ThreadPool<'s, 'e> {
     threads: &'s Scope<'s, 'e>,
     jobs: Sender<ThreadJob<'s>>,
@@ -25,14 +25,14 @@ struct JobQueue<'s> {
 }
 
 impl<'s, 'e> ThreadPool<'s, 'e> {
-    /// Creates a pool without threads.
+    /// Creates a pool without threads; later threads are spawned in the scope `threads`.
     pub fn new(threads: &'s Scope<'s, 'e>) -> Self {
         let (jobs, receiver) = channel();
         let queue = Arc::new(JobQueue { jobs: Mutex::new(receiver), idle: AtomicUsize::new(0) });
         Self { threads, jobs, queue }
     }
 
-    /// Runs a job at once, on an idle thread or else on a new one. The job must not panic. Errors: no thread could be
+    /// Runs a job immediately, on an idle thread or on a new one. The job must not panic. Errors: a thread cannot be
     /// created.
     pub fn submit(&self, job: ThreadJob<'s>) -> io::Result<()> {
         if self.queue.idle.load(Ordering::SeqCst) > 0 {
@@ -76,7 +76,7 @@ mod tests {
                     };
                     pool.submit(Box::new(job)).unwrap();
                 }
-                // Each of the three waits for the others: two on one thread would deadlock.
+                // Each of the three jobs waits for the others: two on one thread would deadlock.
                 barrier.wait();
                 while pool.queue.idle.load(Ordering::SeqCst) < 3 {
                     std::thread::sleep(Duration::from_millis(1));

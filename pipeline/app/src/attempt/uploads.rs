@@ -1,8 +1,7 @@
-//! Sources uploaded with an attempt: their files come from objects of the store, and the config names their local
-//! copies.
+//! Fetches the sources that were uploaded with an attempt, and replaces their paths in the config by local paths.
 //!
-//! A file keeps its name, since programs check extensions, and a file that begins like a program is made executable:
-//! objects have no permissions, and `run: ./train.sh` should work the same everywhere.
+//! A file keeps its name, since programs check extensions. A script or program becomes executable, since objects have
+//! no permissions and `run: ./train.sh` must work on every machine.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,12 +16,12 @@ use trainyard_core::{Error, FileEntry, Result};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{FetchMode, Store};
 
-/// Path of a source on the planning machine → local path of its copy.
+/// Local paths of the copies, by the source's path on the planning machine.
 pub type UploadPaths = BTreeMap<String, PathBuf>;
 
-/// Fetches the files of every uploaded source to `<folder>/<n>/<base name>`.
+/// Fetches the files of every uploaded source to `<folder>/<n>/<base name>`, and returns the local paths.
 pub async fn fetch(store: &Store, spec: &AttemptSpec, folder: &Path) -> Result<UploadPaths> {
-    // A program must be a copy, since its permissions are changed.
+    // Programs of commands must be copies, since their permissions are changed.
     let copied = spec.kind == RUN_KIND;
     let mode = if copied { FetchMode::Copy } else { FetchMode::Link };
     let mut places = UploadPaths::new();
@@ -46,7 +45,7 @@ async fn fetch_one(
     mode: FetchMode,
 ) -> Result<PathBuf> {
     let name = match Glob::of(Path::new(source)) {
-        // A folder whose name is a pattern: all files in it are meant.
+        // A source that is a pattern becomes a folder with the name of the pattern, which holds all its files.
         Ok(Some(_)) if !files.iter().any(|file| file.path.is_empty()) => Some("*"),
         _ => Path::new(source).file_name().and_then(|name| name.to_str()),
     };
@@ -65,12 +64,12 @@ async fn fetch_one(
     Ok(place)
 }
 
-/// Returns the local path of a file; for a source that is one file, `place` itself.
+/// Returns the local path of a file. If the source is one file, this is `place` itself.
 fn path_of(place: &Path, file: &FileEntry) -> PathBuf {
     if file.path.is_empty() { place.to_path_buf() } else { place.join(&file.path) }
 }
 
-/// Makes a script or a program executable.
+/// Makes a script or an ELF program executable; leaves other files unchanged.
 fn make_executable(file: &Path) -> Result<()> {
     let mut first = Vec::new();
     let opened = std::fs::File::open(file).and_then(|opened| {
@@ -85,8 +84,8 @@ fn make_executable(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Adapts the spec to this machine: in its config, every text equal to the path of an uploaded source is replaced by
-/// the path of the local copy. A text that only contains such a path is unchanged.
+/// Returns the spec with local paths: every text of the config that equals the path of an uploaded source is replaced
+/// by the path of its copy. A text that only contains such a path is unchanged.
 pub fn localize(spec: &AttemptSpec, places: &UploadPaths) -> AttemptSpec {
     let mut localized = spec.clone();
     if !places.is_empty() {

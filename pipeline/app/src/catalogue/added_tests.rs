@@ -1,4 +1,5 @@
-//! Parts that a program adds are accepted as options, have a page, and are used; other programs do not have them.
+//! Tests that parts that a program adds are accepted as options, have a page and are used, and that other programs do
+//! not have them.
 
 use super::*;
 use std::path::Path;

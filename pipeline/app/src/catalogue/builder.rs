@@ -26,13 +26,13 @@ use trainyard_runtime::executors::{self, ExecutorKind};
 
 type MakeStage = Box<dyn FnOnce(&trainyard_train::TrainParts) -> Box<dyn DynStage>>;
 
-/// Environments are added once all tools, formats and verifiers that their options may name are known.
+/// Adds an environment after all tools, formats and verifiers are known, since its options may name them.
 type AddEnvironment = Box<dyn FnOnce(&mut Environments, &Arc<Toolbox>) -> Result<()>>;
 
 /// Constructor of an environment with options `O`.
 pub type MakeEnvironment<O> = fn(O, &EnvironmentSetup) -> Result<Box<dyn Environment>>;
 
-/// Collects stage kinds, parts and executors; [`CatalogueBuilder::build`] returns the catalogue, or the first error.
+/// Collects stage kinds, parts and executors. [`CatalogueBuilder::build`] returns the catalogue, or the first error.
 pub struct CatalogueBuilder {
     learn: trainyard_learn::LearnParts,
     toolbox: Toolbox,
@@ -49,7 +49,7 @@ pub struct CatalogueBuilder {
     first_error: Option<Error>,
 }
 
-/// Defines functions that each add a part whose options are the part itself.
+/// Defines methods that each add a part `P`, whose options are `P` itself.
 macro_rules! adds {
     ($($(#[$doc:meta])* $add:ident: $part:ident, $line:path, $($family:ident).+;)*) => {$(
         $(#[$doc])*
@@ -62,7 +62,7 @@ macro_rules! adds {
 }
 
 impl Catalogue {
-    /// Starts from all parts of this workspace.
+    /// Creates a builder with all parts of this workspace.
     pub fn builder() -> CatalogueBuilder {
         CatalogueBuilder {
             learn: trainyard_learn::LearnParts::standard(),
@@ -99,30 +99,30 @@ impl CatalogueBuilder {
     pub fn stage(self, stage: impl Stage) -> Self {
         self.stage_with(move |_| stage)
     }
-    /// Adds a stage kind whose options are the kind itself.
+    /// Adds a stage kind whose options type implements the stage.
     #[must_use]
     pub fn simple_stage<S: SimpleStage>(self) -> Self {
         self.stage(SimpleStageKind::<S>::default())
     }
-    /// Adds a stage kind that composes parts: those of this workspace and those that this builder adds, earlier or
+    /// Adds a stage kind that uses parts. `make` gets those of this workspace and all that this builder adds, even
     /// later.
     #[must_use]
     pub fn stage_with<S: Stage>(mut self, make: impl FnOnce(&trainyard_train::TrainParts) -> S + 'static) -> Self {
         self.stages.push(Box::new(move |parts: &trainyard_train::TrainParts| erase(make(parts))));
         self
     }
-    /// Adds an environment by its constructor.
+    /// Adds an environment with options `O`, which `build` constructs.
     #[must_use]
     pub fn environment<O: EnvironmentOptions>(mut self, build: MakeEnvironment<O>) -> Self {
         self.environments.push(Box::new(move |family, toolbox| family.add(environments::line(toolbox, build))));
         self
     }
-    /// Adds a question-only environment.
+    /// Adds an environment whose problems are questions without tools.
     #[must_use]
     pub fn questions<O: QuestionOptions>(self) -> Self {
         self.environment(|options: WithDialogue<O>, setup| Ok(Box::new(QuestionEnvironment::new(options, setup)?)))
     }
-    /// Adds a tool that environments may name among their `tools`.
+    /// Adds a tool that environments may name among their `tools`. `make` is called once now, for the tool's name.
     #[must_use]
     pub fn tool(
         mut self,
@@ -134,7 +134,7 @@ impl CatalogueBuilder {
         let added = self.toolbox.tools.add(part);
         self.note(added)
     }
-    /// Adds a tool-call format. It is built for the tools that its calls may name, and may reject them.
+    /// Adds a tool-call format. `make` gets the tools that calls may name, and may reject them.
     #[must_use]
     pub fn format(
         mut self,
@@ -231,7 +231,8 @@ impl CatalogueBuilder {
         strategy: Strategy, learn::strategy::<P>, learn.strategies;
     }
 
-    /// Builds the catalogue. Errors: invalid, if two parts of one family share a name.
+    /// Builds the catalogue. Errors: the first error of an added part or executor, such as two parts of one family with
+    /// the same name (invalid).
     pub fn build(self) -> Result<Catalogue> {
         if let Some(error) = self.first_error {
             return Err(error);
@@ -270,7 +271,7 @@ impl CatalogueBuilder {
         Ok(Catalogue { stages, parts, data, executors: self.executors, trackers: self.trackers })
     }
 
-    /// Keeps the first error.
+    /// Records the first error, which [`CatalogueBuilder::build`] returns.
     fn note(mut self, added: Result<()>) -> Self {
         if let Err(error) = added {
             self.first_error.get_or_insert(error);

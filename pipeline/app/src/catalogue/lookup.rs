@@ -1,5 +1,5 @@
-//! Resolves a name: a stage kind (`rl`), a family (`losses`), a part (`losses/clip`, or `clip` where the name is
-//! unique), an executor.
+//! Resolves a name to a stage kind (`rl`), a family (`losses`), a part (`losses/clip`, or `clip` if the name is unique)
+//! or an executor.
 
 use super::Catalogue;
 use trainyard_api::PartPage;
@@ -7,11 +7,11 @@ use trainyard_core::{Error, KindInfo, Result, StageKinds as _};
 use trainyard_runtime::executors::ExecutorKind;
 use trainyard_spec::diagnostic::suggest;
 
-/// Folders that hold no parts, but are named like those that do.
+/// Names of the folders of stages and executors, which are no families of parts.
 const STAGES: &str = "stages";
 const EXECUTORS: &str = "executors";
 
-/// Meaning of a name.
+/// Result of a lookup.
 pub enum CatalogueEntry<'a> {
     Stage(&'a KindInfo),
     Part(Box<PartPage>),
@@ -21,7 +21,7 @@ pub enum CatalogueEntry<'a> {
 }
 
 impl Catalogue {
-    /// Resolves a name. Errors: invalid, with the nearest names or, where a bare name means several parts, all of them.
+    /// Resolves a name. Errors: invalid, with the nearest names, or with all full names if a bare name is ambiguous.
     pub fn find(&self, name: &str) -> Result<CatalogueEntry<'_>> {
         if let Some(info) = self.kind(name.strip_prefix("stages/").unwrap_or(name)) {
             return Ok(CatalogueEntry::Stage(info));
@@ -40,8 +40,8 @@ impl Catalogue {
                 .help(format!("use one of: {}", several.join(", ")))),
         }
     }
-    /// Returns the error in the full name of a part, stage or executor (`filters/void_turn`, `stages/data/filter`), if
-    /// any.
+    /// Returns an error message if the full name of a part, stage or executor (`filters/void_turn`,
+    /// `stages/data/filter`) does not exist.
     pub fn problem(&self, name: &str) -> Option<String> {
         let hint = |help: Option<String>| help.map(|h| format!("; {h}")).unwrap_or_default();
         let (folder, kind) = name.split_once('/').unwrap_or((name, ""));
@@ -55,7 +55,7 @@ impl Catalogue {
             .then(|| format!("there is no part `{name}` in this build{}", hint(suggest(kind, kinds.iter().copied()))))
     }
 
-    /// Returns the full names that a name may mean, itself included.
+    /// Returns the full names that a name may mean; a full name means itself.
     fn names_of(&self, name: &str) -> Vec<String> {
         let all = self.folders();
         let all = all.iter().flat_map(|(folder, kinds)| kinds.iter().map(move |kind| (*folder, *kind)));
@@ -64,7 +64,7 @@ impl Catalogue {
             .map(|(full, _)| full)
             .collect()
     }
-    /// Returns the entry of an existing full name.
+    /// Returns the entry of a full name, which must exist.
     fn entry(&self, full: &str) -> CatalogueEntry<'_> {
         let (folder, kind) = full.split_once('/').unwrap_or((full, ""));
         let executor = self.executors().iter().find(|executor| folder == EXECUTORS && executor.name == kind);
@@ -77,7 +77,7 @@ impl Catalogue {
             }
         }
     }
-    /// Returns every folder with its kinds.
+    /// Returns every folder with the names in it.
     fn folders(&self) -> Vec<(&'static str, Vec<&str>)> {
         let mut folders: Vec<(&'static str, Vec<&str>)> =
             self.families().into_iter().map(|family| (family.folder(), family.kinds())).collect();

@@ -1,17 +1,17 @@
-//! The GPUs of this machine, as NVIDIA's management library lists them. The library comes with the driver and is loaded
-//! at run time, so the same program runs on machines without it.
+//! Lists the GPUs of this machine by NVIDIA's management library. The driver contains the library, which is loaded at
+//! run time, so that the same program runs on machines without it.
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::ffi::OsStr;
 use trainyard_spec::site::SiteGpu;
 
-/// Names of the library: driver packages install the first, development packages the second as well.
+/// Names of the library: driver packages install the first, development packages also the second.
 const LIBRARIES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
 /// Environment variable that restricts the GPUs of this program.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// One GPU as the library describes it.
+/// A GPU as the library describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuInfo {
     /// Index in bus order, from 0; with `CUDA_DEVICE_ORDER=PCI_BUS_ID` CUDA counts the same way.
@@ -24,19 +24,19 @@ pub struct GpuInfo {
     pub memory: u64,
 }
 
-/// Returns the GPUs that this program may use. The error is a text for users: the library is missing or does not work.
+/// Returns the GPUs that this program may use. Errors: a text for users, if the library is missing or does not work.
 pub fn list_gpus() -> Result<Vec<GpuInfo>, String> {
     let visible = std::env::var(VISIBLE).ok();
     Ok(may_use(read_first(&LIBRARIES.map(OsStr::new))?, visible.as_deref()))
 }
 
-/// Returns the GPUs in the form of a pool; empty without a library.
+/// Returns the GPUs in the form of a pool; empty if they cannot be listed.
 pub fn gpus() -> Vec<SiteGpu> {
     let of = |gpu: &GpuInfo| SiteGpu { index: gpu.index, memory: gpu.memory };
     list_gpus().unwrap_or_default().iter().map(of).collect()
 }
 
-/// Queries the first library that can be loaded.
+/// Lists the GPUs by the first library that can be loaded.
 fn read_first(libraries: &[&OsStr]) -> Result<Vec<GpuInfo>, String> {
     for library in libraries {
         match Nvml::builder().lib_path(library).init() {
@@ -52,7 +52,7 @@ fn read(nvml: &Nvml) -> Result<Vec<GpuInfo>, NvmlError> {
     (0..nvml.device_count()?).map(|index| gpu_info(index, &nvml.device_by_index(index)?)).collect()
 }
 
-/// Reads one GPU. Older drivers do not report everything; only index and UUID are required.
+/// Reads one GPU. Older drivers do not report all values; only index and UUID are required.
 fn gpu_info(index: u32, device: &Device<'_>) -> Result<GpuInfo, NvmlError> {
     Ok(GpuInfo {
         index,
@@ -62,7 +62,7 @@ fn gpu_info(index: u32, device: &Device<'_>) -> Result<GpuInfo, NvmlError> {
     })
 }
 
-/// Selects the GPUs that the variable lists, by index or by (a prefix of) their UUID. As for CUDA, the list ends at the
+/// Selects the GPUs that the variable lists, by index or by a prefix of their UUID. As in CUDA, the list ends at the
 /// first invalid entry.
 fn may_use(all: Vec<GpuInfo>, visible: Option<&str>) -> Vec<GpuInfo> {
     let Some(visible) = visible else { return all };
@@ -82,7 +82,8 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// A library with the functions that this program calls, and two GPUs; it reports no memory for the second.
+    /// Source of a library with the functions that this program calls and two GPUs, of which the second reports no
+    /// memory.
     const LIBRARY: &str = r#"
         #include <string.h>
         struct memory { unsigned version; unsigned long long total, reserved, free, used; };
@@ -105,7 +106,7 @@ mod tests {
     "#;
     const BROKEN: &str = "int nvmlInit_v2(void) { return 9; } int nvmlShutdown(void) { return 0; }";
 
-    /// Compiles a library; returns `None` where there is no C compiler.
+    /// Compiles a library; returns `None` if there is no C compiler.
     fn library(folder: &Path, source: &str) -> Option<PathBuf> {
         let (text, library) = (folder.join("nvml.c"), folder.join("libnvidia-ml.so.1"));
         std::fs::write(&text, source).unwrap();

@@ -1,4 +1,4 @@
-//! Delivers a message to one recipient.
+//! Delivers a notification to one recipient.
 
 use reqwest::{Client, StatusCode, Url};
 use serde_json::{Value, json};
@@ -10,15 +10,16 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_spec::site::Recipient;
 
-/// Timeout of one attempt, connection included.
+/// Timeout of one attempt, including the connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause between two attempts.
+/// Delay between two attempts.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 const TRIES: u32 = 3;
 
-/// Delivers to one recipient. Errors: invalid (no address, no such program), retryable (not delivered).
+/// Delivers a notification: `text` to Slack, `body` to other recipients. Errors: invalid (the address), retryable (the
+/// notification was not delivered).
 pub async fn deliver(recipient: &Recipient, text: &str, body: &Value) -> Result<()> {
     match recipient {
         Recipient::Webhook(address) => post(address, &body.to_string()).await,
@@ -46,7 +47,7 @@ async fn post(webhook: &str, body: &str) -> Result<()> {
     }
 }
 
-/// Returns the address, or the content of the variable that holds it.
+/// Parses the webhook's address, which `env:VARIABLE` reads from a variable.
 pub fn address(webhook: &str) -> Result<Url> {
     let text = match webhook.strip_prefix("env:") {
         None => webhook.to_string(),
@@ -57,7 +58,7 @@ pub fn address(webhook: &str) -> Result<Url> {
     Url::parse(&text).map_err(|e| Error::invalid(format!("the webhook is not a URL: {e}")))
 }
 
-/// Passes the body to a program and waits for its end.
+/// Passes the body to a program on its standard input, and waits for the program to end.
 async fn run(words: &[String], body: &str) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let place = format!("the notification to the command {program}");
@@ -66,7 +67,7 @@ async fn run(words: &[String], body: &str) -> Result<()> {
     let delivery = async {
         let mut child = command.spawn().map_err(|e| e.to_string())?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program may exit without reading all of it.
+            // The program may exit before it has read the body.
             let _ = stdin.write_all(body.as_bytes()).await;
         }
         match child.wait().await {
@@ -96,7 +97,7 @@ async fn try_once(client: &Client, url: Url, body: &str) -> std::result::Result<
     request.send().await.map(|response| response.status())
 }
 
-/// Returns the innermost cause: the outer errors only report that a request failed.
+/// Returns the message of the innermost cause: outer errors only report that a request failed.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {

@@ -1,4 +1,5 @@
-//! Runs a statement in a worker: starts it, waits up to the limit, and reports why there is no response.
+//! Runs a statement in a worker process: it starts the worker, waits up to the timeout, and explains a missing
+//! response.
 
 use super::{QueryRequest, QueryResponse, too_large};
 use crate::wiring;
@@ -12,8 +13,9 @@ use trainyard_core::units::format_duration;
 use trainyard_core::{Error, Result};
 use trainyard_envs::tools::confinement;
 
-/// Returns the output of a statement. Errors: those of the statement; data (more time or memory than allowed); lost
-/// (killed from outside). The worker dies with the calling thread.
+/// Runs a statement and returns its formatted output. Errors: those of the statement; data (the statement needs more
+/// time or memory than allowed); lost (the worker was killed by another process). The worker dies with the calling
+/// thread.
 pub async fn run_query(request: &QueryRequest, timeout: Duration) -> Result<String> {
     let text = serde_json::to_vec(request).map_err(|e| Error::bug(format!("the statement has no JSON form: {e}")))?;
     let mut worker = start()?;
@@ -24,7 +26,7 @@ pub async fn run_query(request: &QueryRequest, timeout: Duration) -> Result<Stri
             Err(Error::lost(format!("the statement's process cannot be reached: {e}")).help("run the command again"))
         }
         Err(_) => {
-            // The worker may have ended by itself in between.
+            // The worker may have exited in between.
             let _ = worker.kill().await;
             Err(timeout_error(timeout))
         }
@@ -42,10 +44,10 @@ fn start() -> Result<Child> {
     })
 }
 
-/// Sends the request and waits for the worker to end.
+/// Sends the request, and returns the worker's exit status and response.
 async fn exchange(worker: &mut Child, request: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
     if let Some(mut stdin) = worker.stdin.take() {
-        // If the worker ended before it read this, its exit status gives the reason.
+        // If the worker ended before it read the request, its exit status gives the reason.
         let _ = stdin.write_all(request).await;
     }
     let mut response = Vec::new();
@@ -55,8 +57,8 @@ async fn exchange(worker: &mut Child, request: &[u8]) -> io::Result<(ExitStatus,
     Ok((worker.wait().await?, response))
 }
 
-/// Returns the worker's response, or the error that its exit status implies. A worker that runs out of memory dies of a
-/// failed allocation.
+/// Returns the worker's response, or the error that its exit status implies. A worker that runs out of memory is
+/// aborted by a failed allocation.
 fn read(status: ExitStatus, response: &[u8], memory: u64) -> QueryResponse {
     if status.success() {
         return serde_json::from_slice::<QueryResponse>(response)

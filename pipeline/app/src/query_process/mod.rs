@@ -1,9 +1,9 @@
-//! Runs a statement of `artifacts query` in a separate process: this program again, as `trainyard query-worker`.
+//! Runs a statement of `artifacts query` in a separate process: this program, started as `trainyard query-worker`.
 //!
-//! A join multiplies its inputs, and a running query engine neither checks a clock nor releases memory. Only the end of
-//! its process bounds a statement without side effects. The [`host`] writes one [`QueryRequest`] to the worker's stdin
-//! as JSON; the [`worker`] writes formatted text, or an error, to its stdout, so that a number is printed as it was
-//! computed.
+//! A join multiplies its inputs, and a running query engine neither checks a clock nor releases memory, so only the end
+//! of its process limits a statement. The [`host`] writes a [`QueryRequest`] as JSON to the worker's stdin. The
+//! [`worker`] writes the formatted result, or an error, to its stdout; it formats numbers itself, so they are printed
+//! as computed.
 
 pub mod host;
 pub mod worker;
@@ -25,9 +25,9 @@ pub enum AnswerFormat {
 /// Input of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct QueryRequest {
-    /// Process that waits for the response.
+    /// Id of the process that waits for the response.
     pub owner: u32,
-    /// Parquet file; statements call it `self`.
+    /// Parquet file; statements refer to it as `self`.
     pub table: PathBuf,
     pub statement: String,
     /// Maximum number of rows in the response.

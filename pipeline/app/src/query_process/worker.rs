@@ -1,4 +1,4 @@
-//! The worker: reads its request, confines itself, writes its response, and ends.
+//! Runs the worker of a statement: it reads its request, limits its memory, writes its response, and ends.
 
 use super::{AnswerFormat, QueryRequest, QueryResponse, too_large};
 use crate::attempt::panic_text;
@@ -9,10 +9,10 @@ use trainyard_core::Error;
 use trainyard_envs::tools::confinement::confine;
 use trainyard_query::{QueryLimits, is_out_of_memory, query};
 
-/// The table's name in statements.
+/// Name of the table in statements.
 const SELF: &str = "self";
 
-/// Runs a worker. The exit code is 0 with a response, which may be an error, and 2 without one.
+/// Runs a worker and returns its exit code: 0 after a response, which may be an error, and 2 otherwise.
 pub fn main() -> u8 {
     serve().map_or(2, |()| 0)
 }
@@ -20,7 +20,7 @@ pub fn main() -> u8 {
 fn serve() -> io::Result<()> {
     let request: QueryRequest = serde_json::from_reader(io::stdin().lock())?;
     confine(request.memory)?;
-    // If the owner died before the line above, no signal will come.
+    // If the owner died before this line, the worker gets no signal of its death.
     if std::os::unix::process::parent_id() != request.owner {
         return Err(io::Error::other("the process that sent the request has ended"));
     }

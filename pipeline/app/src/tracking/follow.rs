@@ -1,4 +1,4 @@
-//! Connects a run's events to the threads of its trackers.
+//! Passes the events of a run to its trackers, each on a separate thread.
 
 use super::registry::Trackers;
 use super::tracker::{Point, RunStart, Tracker, TrackerContext, TrackerEvent};
@@ -13,15 +13,15 @@ use trainyard_core::event::EventRecord;
 use trainyard_core::{AttemptNumber, Clock, Error, Result, StageKey};
 use trainyard_runtime::{Observer, OpenedRun};
 
-/// Queue length of a slow tracker; events beyond it are dropped.
+/// Capacity of a tracker's queue; further events are dropped.
 const QUEUE_CAPACITY: usize = 1 << 16;
-/// Maximum events in one call.
+/// Maximum events of one call of a tracker.
 const MAX_BATCH: usize = 1_000;
-/// Time to collect events for one call.
+/// Time in which events are collected for one call.
 const BATCH_WINDOW: Duration = Duration::from_millis(500);
 /// Consecutive failures after which a tracker is disabled.
 const MAX_FAILURES: u32 = 5;
-/// Time for the trackers to take the remaining events when a run has ended.
+/// Total time in which the trackers may take the remaining events after the run has ended.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Observer that forwards events to trackers in addition to another observer.
@@ -31,7 +31,7 @@ pub struct TrackingObserver {
     handles: Mutex<Vec<TrackerHandle>>,
 }
 
-/// The tracker's end of the channel.
+/// Sending end of a tracker's queue, with its counters.
 struct TrackerHandle {
     kind: String,
     sender: SyncSender<Arc<TrackerEvent>>,
@@ -39,7 +39,8 @@ struct TrackerHandle {
     dropped: Arc<AtomicU64>,
 }
 
-/// Starts the trackers of a site. Errors: invalid (the options of a tracker), with its index in the list.
+/// Starts the trackers of a site, and returns an observer that forwards events to them and to `inner`. Errors: invalid
+/// (the options of a tracker, with its index in the list), retryable (a thread cannot be started).
 pub fn follow(
     family: &Trackers,
     trackers: &[Value],
@@ -66,7 +67,7 @@ impl TrackerHandle {
                 let more = if last { "; the tracker is disabled" } else { "" };
                 notes.note(&format!("the tracker `{name}` lost events: {error}{more}"));
             });
-            // The receiver is dropped if the final wait took too long.
+            // The receiver is dropped if the final wait timed out.
             done_sender.send(()).ok();
         };
         let thread = std::thread::Builder::new().name(format!("tracker-{kind}")).spawn(work);
@@ -75,7 +76,8 @@ impl TrackerHandle {
     }
 }
 
-/// Forwards events to a tracker until the channel is closed or the tracker failed too often.
+/// Passes events to a tracker until its queue is closed, or it fails [`MAX_FAILURES`] times in a row. `on_failure` is
+/// called at the first and the last of these failures; its flag marks the last.
 fn serve(
     mut tracker: Box<dyn Tracker>,
     events: &Receiver<Arc<TrackerEvent>>,
@@ -131,7 +133,8 @@ impl TrackingObserver {
             }
         }
     }
-    /// Waits for a limited time until the trackers have taken the remaining events. Call it when the run has ended.
+    /// Ends the trackers after the run has ended. It waits for a limited time until they have taken the remaining
+    /// events, and notes the events that were lost.
     pub fn end(&self) {
         let handles = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
         let mut remaining = SHUTDOWN_TIMEOUT;
@@ -188,7 +191,7 @@ mod tests {
     use crate::tracking::testing::{Notes, opened, point};
     use trainyard_core::SystemClock;
 
-    /// Fails on request.
+    /// Tracker that fails a given number of times.
     struct FailingTracker {
         taken: Arc<Mutex<Vec<usize>>>,
         failures: u32,

@@ -1,4 +1,4 @@
-//! `mlflow`: runs of an MLflow server, over its REST interface (version 2.0).
+//! Implements the tracker `mlflow`, which writes runs to an MLflow server over its REST interface (version 2.0).
 
 use super::tracker::{RunStart, Tracker, TrackerEvent};
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use trainyard_core::event::{Event, RunOutcome};
 use trainyard_core::{Error, OptionProblem, Result, Secret};
 use trainyard_http::{BaseUrl, HttpClient, JsonRequest, RequestLimits};
 
-/// Maximum metrics of one request; a limit of the server.
+/// Maximum metrics of one request, a limit of the server.
 const METRICS: usize = 1_000;
 /// Maximum parameters of one request.
 const PARAMS: usize = 100;
@@ -18,7 +18,7 @@ const PARAMS: usize = 100;
 const VALUE: usize = 500;
 const LIMITS: RequestLimits =
     RequestLimits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), response_bytes: 1 << 20 };
-/// Tag with the run's id, by which a resumed run is found again.
+/// Tag with the id of the run, by which a resumed run is found.
 const RUN: &str = "trainyard.run";
 
 /// Options of the tracker `mlflow`.
@@ -62,12 +62,12 @@ pub struct Mlflow {
     client: HttpClient,
     experiment: Option<String>,
     opened: Option<RunStart>,
-    /// The server's id of the run, once assigned.
+    /// Id of the run on the server, once assigned.
     run: Option<String>,
 }
 
 impl Mlflow {
-    /// Creates the tracker without a request. Errors: invalid (the address, a variable that is not set).
+    /// Creates the tracker without sending a request. Errors: invalid (the address, or a variable that is not set).
     pub fn new(options: MlflowOptions) -> Result<Self> {
         let token = options.token.as_deref().and_then(|token| token.strip_prefix("env:")).map(secret).transpose()?;
         let client = HttpClient::open(BaseUrl::read(&options.url)?, token, LIMITS)?;
@@ -76,7 +76,7 @@ impl Mlflow {
     fn post(&self, path: &'static str, body: Value) -> Result<Value> {
         Ok(self.client.request(JsonRequest::post(path, body))?)
     }
-    /// Returns the server's id of the run, created if necessary.
+    /// Returns the id of the run on the server. Finds a resumed run, and creates the run otherwise.
     fn run(&mut self) -> Result<String> {
         if let Some(run) = &self.run {
             return Ok(run.clone());
@@ -172,7 +172,7 @@ fn text(response: &Value, at: &str) -> Result<String> {
     })
 }
 
-/// Returns `None` for a number that is not finite: the server would reject the whole request.
+/// Returns the metric, or `None` for a number that is not finite: the server would reject the whole request.
 fn metric(key: &str, value: f64, at: i64, step: u64) -> Option<Value> {
     value.is_finite().then(|| json!({"key": name(key), "value": value, "timestamp": at, "step": step}))
 }
@@ -182,7 +182,8 @@ fn parameter(key: &str, value: &Value) -> Value {
     json!({"key": name(key), "value": text.chars().take(VALUE).collect::<String>()})
 }
 
-/// Replaces characters outside of MLflow's letters, digits, `_`, `-`, `.`, `/` and blanks.
+/// Replaces the characters that MLflow does not permit in names by dots. It permits letters, digits, `_`, `-`, `.`, `/`
+/// and blanks.
 fn name(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() || "_-./ ".contains(c) { c } else { '.' }).collect()
 }

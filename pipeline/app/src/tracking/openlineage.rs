@@ -1,4 +1,5 @@
-//! `openlineage`: the artifacts that attempts read and wrote, as run events of OpenLineage (specification 2-0-2).
+//! Implements the tracker `openlineage`, which sends the artifacts that attempts read and wrote as run events of
+//! OpenLineage (specification 2-0-2).
 
 use super::tracker::{RunStart, Tracker, TrackerContext, TrackerEvent, identifier, timestamp};
 use schemars::JsonSchema;
@@ -72,7 +73,7 @@ pub struct OpenLineage {
 }
 
 impl OpenLineage {
-    /// Creates the tracker without a request. Errors: invalid (the address).
+    /// Creates the tracker without sending a request. Errors: invalid (the address).
     pub fn new(options: OpenLineageOptions, context: &TrackerContext) -> Result<Self> {
         let target = match &options.url {
             Some(url) => OpenLineageTarget::Server(Box::new(HttpClient::open(BaseUrl::read(url)?, None, LIMITS)?)),
@@ -213,7 +214,7 @@ impl Tracker for OpenLineage {
     }
 }
 
-/// Adds the two keys that every facet requires.
+/// Adds the two keys that every facet must have.
 fn facets(schema: &str, mut facet: Value) -> Value {
     let name = schema.rsplit('/').next().unwrap_or(schema);
     facet["_producer"] = PRODUCER.into();
@@ -221,7 +222,7 @@ fn facets(schema: &str, mut facet: Value) -> Value {
     facet
 }
 
-/// Returns the UUID of some names: version 8, whose bits are implementation-defined (RFC 9562).
+/// Returns a UUID derived from names, of version 8, whose bits are implementation-defined (RFC 9562).
 fn uuid(names: &[&str]) -> String {
     let hex = identifier(names);
     let variant = ["8", "9", "a", "b"][usize::from(hex.as_bytes()[16] % 4)];

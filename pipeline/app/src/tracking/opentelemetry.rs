@@ -1,5 +1,5 @@
-//! `opentelemetry`: a span for the run and for each attempt, to any collector that accepts OTLP over HTTP as JSON
-//! (OpenTelemetry protocol 1.x).
+//! Implements the tracker `opentelemetry`, which sends a span for the run and for each attempt to a collector that
+//! accepts OTLP over HTTP as JSON (OpenTelemetry protocol 1.x).
 
 use super::tracker::{RunStart, Tracker, TrackerEvent, identifier};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use trainyard_http::{BaseUrl, HttpClient, JsonRequest, RequestLimits};
 
 const LIMITS: RequestLimits =
     RequestLimits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), response_bytes: 1 << 20 };
-/// Span kind: internal.
+/// Code of the span kind `internal`.
 const INTERNAL: u8 = 1;
 /// Span status codes.
 const OK: u8 = 1;
@@ -65,12 +65,12 @@ pub struct OpenTelemetry {
 }
 
 impl OpenTelemetry {
-    /// Creates the tracker without a request. Errors: invalid (the address).
+    /// Creates the tracker without sending a request. Errors: invalid (the address).
     pub fn new(options: OpenTelemetryOptions) -> Result<Self> {
         let client = HttpClient::open(BaseUrl::read(&options.url)?, None, LIMITS)?;
         Ok(Self { client, service: options.service, opened: None, attempts: BTreeMap::new() })
     }
-    /// Returns the span that an event ends.
+    /// Returns the span that an event ends, or `None` if it ends none.
     fn span(&mut self, record: &EventRecord) -> Option<Value> {
         let opened = self.opened.as_ref()?;
         let (run, at) = (&opened.run.0, record.at);
@@ -157,7 +157,7 @@ fn text(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-/// Returns text, because many readers parse JSON numbers exactly only up to 2⁵³.
+/// Formats a time in nanoseconds as text, since many readers parse JSON numbers exactly only up to 2⁵³.
 fn nanos(unix_millis: i64) -> String {
     (i128::from(unix_millis) * 1_000_000).to_string()
 }
@@ -172,7 +172,7 @@ mod tests {
         let server = RecordingServer::start(|_, _| "{}".to_string());
         let options = OpenTelemetryOptions { url: server.url.clone(), ..OpenTelemetryOptions::default() };
         let mut tracker = OpenTelemetry::new(options).unwrap();
-        // In batches, as events arrive.
+        // Events arrive in batches.
         for piece in whole_run().chunks(3) {
             tracker.take(&piece.iter().collect::<Vec<_>>()).unwrap();
         }

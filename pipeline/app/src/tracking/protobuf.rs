@@ -1,6 +1,6 @@
-//! Protocol buffers, as far as trackers write them (<https://protobuf.dev/programming-guides/encoding>).
+//! Writes the subset of protocol buffers that trackers need (<https://protobuf.dev/programming-guides/encoding>).
 
-/// A message, built field by field.
+/// A message under construction.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct ProtobufMessage(Vec<u8>);
 

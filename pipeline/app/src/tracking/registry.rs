@@ -1,4 +1,4 @@
-//! The trackers of this build, one line each, sorted by kind.
+//! Lists the trackers of this build, one line each, sorted by kind.
 
 use super::mlflow::{Mlflow, MlflowOptions};
 use super::openlineage::{OpenLineage, OpenLineageOptions};

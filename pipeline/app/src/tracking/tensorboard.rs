@@ -1,7 +1,8 @@
-//! `tensorboard`: learning curves as event files.
+//! Implements the tracker `tensorboard`, which writes learning curves as event files.
 //!
-//! An event file is a sequence of records, each with a length, a checksum, a message and a checksum of that message.
-//! The messages are protocol buffers (tensorflow/core/util/event.proto) of four fields.
+//! An event file is a sequence of records. Each record has a length, the checksum of the length, a message and the
+//! checksum of the message. The messages are protocol buffers (tensorflow/core/util/event.proto), of which four fields
+//! are used.
 
 use super::protobuf::ProtobufMessage;
 use super::tracker::{RunStart, Tracker, TrackerContext, TrackerEvent};
@@ -46,7 +47,7 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// Creates a tracker that writes below the folder of the options.
+    /// Creates a tracker that writes below the folder of the options, relative to the site file.
     pub fn new(options: &TensorBoardOptions, context: &TrackerContext) -> Self {
         Self { folder: context.folder.join(&options.folder), run: None, files: BTreeMap::new() }
     }
@@ -55,7 +56,7 @@ impl TensorBoard {
             let run = self.run.as_ref().ok_or_else(|| Error::bug("a point arrived before its run was opened"))?;
             let folder = self.folder.join(name(&run.workflow)).join(name(&run.run.0)).join(name(&stage.0.to_string()));
             std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
-            // TensorBoard reads the files of a folder in the order of their names, which begin with the time.
+            // TensorBoard reads the files of a folder in the order of their names, so these begin with the time.
             let path = folder.join(format!("events.out.tfevents.{:010}.{}", run.at / 1_000, run.at % 1_000));
             let opened = OpenOptions::new().create(true).append(true).open(&path);
             let mut file = opened.map_err(|e| io_error(&path, &e))?;
@@ -94,14 +95,13 @@ impl Tracker for TensorBoard {
     }
 }
 
-/// Returns a name as a path component that is valid on every file system; stages of embedded workflows become nested
-/// folders.
+/// Returns a name as a path that is valid on every file system. Stages of embedded workflows become nested folders.
 fn name(text: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "-_.=[],/".contains(c) { c } else { '_' };
     text.trim_start_matches('/').chars().map(plain).collect::<String>().replace("..", "_")
 }
 
-/// Frames a message with its length and the checksums.
+/// Frames a message with its length and both checksums.
 fn record(message: &ProtobufMessage) -> Vec<u8> {
     let message = message.as_bytes();
     let length = (message.len() as u64).to_le_bytes();
@@ -112,12 +112,12 @@ fn record(message: &ProtobufMessage) -> Vec<u8> {
     bytes
 }
 
-/// Returns the first message of a file. Fields of an event: 1 wall time, 2 step, 3 version, 5 summary.
+/// Returns the first message of a file, its version. Fields of an event: 1 wall time, 2 step, 3 version, 5 summary.
 fn version(at: i64) -> ProtobufMessage {
     wall_time(at).text(3, "brain.Event:2")
 }
 
-/// Returns the event of one point. Fields of a value in a summary: 1 tag, 2 number.
+/// Returns the event of one point. Fields of a summary's value: 1 tag, 2 number.
 fn scalar(at: i64, step: u64, tag: &str, value: f64) -> ProtobufMessage {
     let number = ProtobufMessage::default().text(1, tag).float(2, value as f32);
     wall_time(at).number(2, step).message(5, &ProtobufMessage::default().message(1, &number))
@@ -127,7 +127,7 @@ fn wall_time(at: i64) -> ProtobufMessage {
     ProtobufMessage::default().double(1, at as f64 / 1e3)
 }
 
-/// Computes CRC-32C (Castagnoli), bit by bit: a point has 50 bytes.
+/// Computes CRC-32C (Castagnoli) bit by bit; a point has only about 50 bytes.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & 0_u32.wrapping_sub(crc & 1)))

@@ -1,4 +1,4 @@
-//! Shared test helpers of trackers.
+//! Provides test helpers that trackers share.
 
 use super::tracker::{Point, RunStart, TrackerEvent};
 use std::io::{Read as _, Write as _};
@@ -90,7 +90,7 @@ pub fn whole_run() -> Vec<TrackerEvent> {
     ]
 }
 
-/// A loopback server that responds by a function of path and body, and records its requests.
+/// A loopback server that computes responses from path and body by a function, and records its requests.
 pub struct RecordingServer {
     pub url: String,
     requests: Arc<Mutex<Vec<(String, String)>>>,

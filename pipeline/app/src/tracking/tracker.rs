@@ -1,4 +1,4 @@
-//! The trait of trackers, and the events that they receive.
+//! Defines the trait of trackers, and the events that they receive.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,13 +8,14 @@ use trainyard_core::event::EventRecord;
 use trainyard_core::{AttemptNumber, Digest, Result, RunId, StageKey};
 use trainyard_store::Store;
 
-/// Follows one run. All calls come from one thread, in chronological order.
+/// Receiver of the events of one run. All calls come from one thread, in chronological order.
 pub trait Tracker: Send {
-    /// Takes the events since the last call, at least one. Errors: the events were not taken, and are not sent again.
+    /// Takes the events since the last call, of which there is at least one. Errors: the events were not taken; they
+    /// are not sent again.
     fn take(&mut self, events: &[&TrackerEvent]) -> Result<()>;
 }
 
-/// Events that trackers receive.
+/// Event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrackerEvent {
     /// A writer opened the run. It is the first event.
@@ -25,7 +26,7 @@ pub enum TrackerEvent {
     Point(Point),
 }
 
-/// A run that a writer opened, for the first time or to resume it.
+/// Opening of a run by a writer, at its start or to resume it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunStart {
     pub run: RunId,
@@ -33,7 +34,7 @@ pub struct RunStart {
     pub workflow: String,
     /// Parameters after defaults.
     pub params: BTreeMap<String, Value>,
-    /// Whether another writer had the run before.
+    /// Whether another writer had opened the run before.
     pub resumed: bool,
     /// Milliseconds since 1970-01-01 UTC.
     pub at: i64,
@@ -42,11 +43,11 @@ pub struct RunStart {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     pub stage: StageKey,
-    /// Attempt that reported the point. An attempt resumed from a checkpoint repeats the steps after it.
+    /// Attempt that reported the point. An attempt that resumes from a checkpoint repeats the steps after it.
     pub attempt: AttemptNumber,
     /// Metric name.
     pub name: String,
-    /// Step, as the stage counts them.
+    /// Step, as counted by the stage.
     pub step: u64,
     /// Value; may be infinite or NaN.
     pub value: f64,
@@ -60,11 +61,11 @@ pub struct TrackerContext {
     pub store: Store,
     /// Runtime of store requests.
     pub handle: Handle,
-    /// Folder that relative paths of options begin at: that of the site file.
+    /// Folder of the site file, to which paths in options are relative.
     pub folder: PathBuf,
 }
 
-/// Returns an id for a run or a part of one in other programs: the first bytes of the digest of its names.
+/// Returns an id, for other programs, of a run or a part of a run: the digest of its names.
 pub(super) fn identifier(names: &[&str]) -> String {
     Digest::of(names.join("\n").as_bytes()).to_string()
 }

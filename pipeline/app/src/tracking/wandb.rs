@@ -1,7 +1,8 @@
-//! `wandb`: offline runs of Weights & Biases, which its command `wandb sync` uploads.
+//! Implements the tracker `wandb`, which writes offline runs of Weights & Biases. The command `wandb sync` uploads
+//! them.
 //!
-//! The records of a run's file are protocol buffers (wandb/proto/wandb_internal.proto of its client), of which six
-//! kinds are needed.
+//! The records of a run's file are protocol buffers (wandb/proto/wandb_internal.proto of the client), of which six
+//! kinds are used.
 
 mod log;
 
@@ -18,7 +19,7 @@ use trainyard_api::PartOptions;
 use trainyard_core::event::{Event, RunOutcome};
 use trainyard_core::{Error, Result, StageKey};
 
-// Fields of a record, one for each kind.
+// Field numbers of the kinds of records.
 const HISTORY: u32 = 2;
 const SUMMARY: u32 = 3;
 const METRIC: u32 = 12;
@@ -62,16 +63,16 @@ pub struct Wandb {
     options: WandbOptions,
     folder: PathBuf,
     opened: Option<RunStart>,
-    /// File of the run, once a record is written.
+    /// File of the run; `None` until a record is written.
     log: Option<WandbLog>,
-    /// Rows of the history so far.
+    /// Number of history rows so far.
     rows: u64,
-    /// Metrics whose axis is defined in the file.
+    /// Metrics whose axis was defined in the file.
     defined: BTreeSet<String>,
 }
 
 impl Wandb {
-    /// Creates a tracker that writes below the folder of the options.
+    /// Creates a tracker that writes below the folder of the options, relative to the site file.
     pub fn new(options: WandbOptions, context: &TrackerContext) -> Self {
         let folder = context.folder.join(&options.folder).join("wandb");
         Self { options, folder, opened: None, log: None, rows: 0, defined: BTreeSet::new() }
@@ -109,11 +110,11 @@ impl Wandb {
         }
         self.log.as_mut().map_or(Ok(()), |log| log.write(kind, message))
     }
-    /// Returns seconds since the run was opened.
+    /// Returns the seconds since the run was opened.
     fn runtime(&self, at: i64) -> f64 {
         self.opened.as_ref().map_or(0.0, |opened| (at - opened.at).max(0) as f64 / 1e3)
     }
-    /// Defines the steps of a stage as the axis of its metric.
+    /// Defines the steps of the stage as the axis of a metric, unless the file already has the definition.
     fn define(&mut self, stage: &StageKey, metric: &str) -> Result<()> {
         let name = format!("{stage}/{metric}");
         if !self.defined.insert(name.clone()) {
@@ -123,7 +124,7 @@ impl Wandb {
         let axis = escaped(&format!("{stage}/step"));
         self.write(METRIC, &ProtobufMessage::default().text(1, &escaped(&name)).text(4, &axis).message(6, &options))
     }
-    /// Writes a row of the history, and its values as the summary.
+    /// Writes points of one step as a row of the history, and their values as the summary.
     fn row(&mut self, points: &[&Point]) -> Result<()> {
         let Some(first) = points.first() else { return Ok(()) };
         for point in points {
@@ -164,7 +165,7 @@ impl Tracker for Wandb {
         let mut row: Vec<&Point> = Vec::new();
         for event in events {
             if let TrackerEvent::Point(point) = event {
-                // Metrics of one step are one row.
+                // The metrics of one step share a row.
                 let together = row.last().is_some_and(|last| {
                     (&last.stage, last.attempt, last.step) == (&point.stage, point.attempt, point.step)
                 });
@@ -185,21 +186,21 @@ impl Tracker for Wandb {
     }
 }
 
-/// Returns the id of a run, or of a resumed part of one.
+/// Returns the id of the offline run. A resumed run gets a separate id, since its file is separate.
 fn id(opened: &RunStart) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     let run: String = opened.run.0.chars().map(plain).take(ID).collect();
     if opened.resumed { format!("{run}-{}", opened.at) } else { run }
 }
 
-/// Returns items of a history or a summary: keys without nesting, and values as JSON.
+/// Returns values as items of a history or a summary, with flat keys and JSON values.
 fn items(values: &[(String, String)]) -> ProtobufMessage {
     values.iter().fold(ProtobufMessage::default(), |message, (key, value)| {
         message.message(1, &ProtobufMessage::default().text(2, key).text(16, value))
     })
 }
 
-/// Formats a value as the client does: JSON with `NaN` and `Infinity`.
+/// Formats a value as the client does: as JSON with `NaN` and `Infinity`.
 fn written((key, value): (String, f64)) -> (String, String) {
     let text = match value {
         value if value.is_nan() => "NaN".to_string(),
@@ -209,7 +210,7 @@ fn written((key, value): (String, f64)) -> (String, String) {
     (key, text)
 }
 
-/// Escapes dots, which separate paths in names of metrics.
+/// Escapes dots, which separate levels in the names of metrics.
 fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('.', "\\.")
 }
@@ -218,7 +219,7 @@ fn exit_code(outcome: RunOutcome) -> u64 {
     match outcome {
         RunOutcome::Succeeded => 0,
         RunOutcome::Failed => 1,
-        // A shell's exit code of an interrupted program.
+        // Exit code that shells report for an interrupted program.
         RunOutcome::Cancelled => 130,
     }
 }

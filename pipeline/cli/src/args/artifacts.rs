@@ -1,4 +1,4 @@
-//! Arguments of `trainyard artifacts`.
+//! Defines the arguments of `trainyard artifacts`.
 
 use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};

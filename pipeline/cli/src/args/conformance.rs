@@ -1,4 +1,4 @@
-//! Arguments of `trainyard conformance`.
+//! Defines the arguments of `trainyard conformance`.
 
 use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! Arguments of `trainyard init`.
+//! Defines the arguments of `trainyard init`.
 
 use super::OutputFormat;
 use clap::{Args, ValueEnum};

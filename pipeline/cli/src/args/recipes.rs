@@ -1,4 +1,4 @@
-//! Arguments of `trainyard recipes`.
+//! Defines the arguments of `trainyard recipes`.
 
 use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! Arguments of `trainyard runs`.
+//! Defines the arguments of `trainyard runs`.
 
 use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! Arguments of `trainyard serve` and `trainyard schedules`.
+//! Defines the arguments of `trainyard serve` and `trainyard schedules`.
 
 use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand, ValueEnum};

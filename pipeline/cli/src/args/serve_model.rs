@@ -1,4 +1,4 @@
-//! Arguments of `trainyard serve-model`.
+//! Defines the arguments of `trainyard serve-model`.
 
 use super::SiteArgs;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! Arguments of `trainyard serve-tools`.
+//! Defines the arguments of `trainyard serve-tools`.
 
 use clap::Args;
 use std::time::Duration;

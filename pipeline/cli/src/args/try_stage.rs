@@ -1,4 +1,4 @@
-//! Arguments of `trainyard try`.
+//! Defines the arguments of `trainyard try`.
 
 use super::{OutputFormat, SiteArgs, WorkflowArgs};
 use clap::Args;

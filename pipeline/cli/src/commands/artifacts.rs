@@ -1,4 +1,4 @@
-//! `trainyard artifacts`: list, show, query, export, pin, gc.
+//! Implements `trainyard artifacts`: list, show, query, export, pin, unpin, pins, gc.
 
 mod export;
 pub(super) mod fetch;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
-/// Opens the store, read-only unless the subcommand changes it, and runs the subcommand.
+/// Opens the store, read-only unless the subcommand changes the store, and runs the subcommand.
 pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, access(&args.command), catalogue)?;
     match &args.command {

@@ -1,4 +1,4 @@
-//! `trainyard check FILE…`: every mistake of every file at once.
+//! Implements `trainyard check FILE…`, which reports every mistake of every file at once.
 
 use crate::args::{CheckArgs, OutputFormat};
 use crate::exit::CliExit;
@@ -14,11 +14,12 @@ use trainyard_spec::site::Site;
 use trainyard_spec::{Diagnostic, Sources};
 use trainyard_store::Store;
 
-/// Keys that only a site file has at its top.
+/// Top-level keys that only a site file has.
 const SITE_KEYS: [&str; 7] =
     ["store:", "store_outage:", "pools:", "secrets:", "durability:", "notifications:", "tracking:"];
 
-/// Checks all files. Exit code 2 if any file has an error; warnings and notes leave it at 0.
+/// Checks all files and prints their mistakes. Returns exit code 2 if a file has an error; warnings and notes do not
+/// affect the exit code.
 pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     if let Some(url) = &args.site.store {
         Store::check_url(url)?;
@@ -45,7 +46,7 @@ pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     Ok(if errors == 0 { CliExit::Done } else { CliExit::Invalid })
 }
 
-/// The result for one file.
+/// Result for one file.
 struct FileCheck {
     /// `3 stages, `, or a description of another kind of file.
     what: String,
@@ -63,8 +64,8 @@ fn check_file(path: &Path, args: &CheckArgs, catalogue: &Catalogue, site: &Site)
     Ok(FileCheck { what, diagnostics: found.diagnostics, sources: found.sources })
 }
 
-/// Whether a file is a site file: by its name, or because it has keys of a site file and no stages. An unreadable file
-/// is checked as a workflow.
+/// Returns whether a file is a site file: it has the name of one, or it has keys of a site file and no stages. An
+/// unreadable file counts as a workflow.
 fn is_site_file(path: &Path) -> bool {
     if path.file_name().is_some_and(|name| name == session::SITE_FILE) {
         return path.is_file();
@@ -74,7 +75,7 @@ fn is_site_file(path: &Path) -> bool {
     SITE_KEYS.iter().any(|key| has(key)) && !has("stages:")
 }
 
-/// Reports a wrong site file as a diagnostic without a place, for JSON output; stderr has it already.
+/// Reports an invalid site file as a JSON diagnostic without a position. Its mistakes were already printed on stderr.
 fn report_site_error(error: &Error) -> Result<CliExit> {
     let wrong = json!({
         "file": Value::Null, "line": Value::Null, "column": Value::Null, "code": "site", "severity": "error",

@@ -1,4 +1,4 @@
-//! `trainyard completions SHELL`: a script that completes commands, options and files.
+//! Implements `trainyard completions SHELL`, which prints a script that completes commands, options and files.
 
 use crate::args::{Cli, CompletionsArgs};
 use crate::exit::CliExit;

@@ -1,4 +1,5 @@
-//! `trainyard conformance environment FILE`: the rules that an environment keeps, and the requirements that it misses.
+//! Implements `trainyard conformance environment FILE`, which tests an environment against the rules for all
+//! environments.
 
 use crate::args::{ConformanceArgs, ConformanceCommand, OutputFormat};
 use crate::exit::CliExit;
@@ -13,7 +14,7 @@ use trainyard_app::conformance::{ConformanceError, check};
 use trainyard_core::{Error, Result};
 use trainyard_envs::conformance::PropertyFinding;
 
-/// Checks an environment. Exit code 1 if a rule is broken.
+/// Tests an environment and prints each rule with its result. Returns exit code 1 if a rule is broken.
 pub fn run(args: &ConformanceArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let ConformanceCommand::Environment { file } = &args.command;
     let providers = || Ok(session::site(&args.site, catalogue)?.secrets);
@@ -27,7 +28,7 @@ pub fn run(args: &ConformanceArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit
     Ok(if broken { CliExit::Failed } else { CliExit::Done })
 }
 
-/// Prints the diagnostics of a file that cannot be read, and returns its error.
+/// Prints the diagnostics of an input file that is not valid YAML, and returns the error.
 fn into_error(error: ConformanceError, file: &Path) -> Error {
     match error {
         ConformanceError::Error(error) => error,

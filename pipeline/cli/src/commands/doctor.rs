@@ -1,4 +1,4 @@
-//! `trainyard doctor`: checks this machine, the site file and the promises of the store.
+//! Implements `trainyard doctor`, which checks this machine, the site file and the guarantees of the store.
 
 use crate::args::{DoctorArgs, OutputFormat};
 use crate::exit::CliExit;
@@ -15,14 +15,14 @@ use trainyard_core::{Result, StageKinds as _};
 use trainyard_envs::tools::{ToolHost, ToolLimits, missing_for_cpython};
 use trainyard_spec::site::{Notification, Recipient, SitePool};
 
-/// Time limit for the first response of a new worker.
+/// Timeout of the first response of a new worker.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
 struct DoctorFinding {
     what: &'static str,
     good: bool,
-    /// Whether the finding is only a probable mistake.
+    /// Whether the finding is probably a mistake but not an error.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     warning: bool,
     detail: String,
@@ -41,7 +41,8 @@ impl DoctorFinding {
     }
 }
 
-/// Runs all checks. Exit code 3 if the store is unreachable, 2 if anything else is wrong.
+/// Runs all checks and prints the findings. Returns exit code 3 if the store is unreachable, and 2 if another finding
+/// is bad.
 pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let mut findings = vec![machine_finding(), gpus(), kinds(catalogue), executors(catalogue), tool(), cpython()];
     let site = session::site(&args.site, catalogue)?;
@@ -50,7 +51,7 @@ pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
     findings.extend(site.tracking.iter().map(|options| tracker(options, catalogue)));
-    // Opening verifies that of two puts of one name only one succeeds.
+    // Opening the store verifies that of two puts of the same name only one succeeds.
     let store = session::open(&args.site, Access::Run, catalogue);
     findings.push(match &store {
         Ok(session) => DoctorFinding::new("store", true, format!("{} is create-only", session.store.url())),
@@ -78,7 +79,7 @@ fn machine_finding() -> DoctorFinding {
     DoctorFinding::new("machine", true, detail)
 }
 
-/// Lists GPUs. A machine without GPUs is valid, so this finding is never bad.
+/// Lists the GPUs. This finding is never bad, since a machine needs no GPUs.
 fn gpus() -> DoctorFinding {
     let detail = match machine::gpus::list_gpus() {
         Ok(found) if found.is_empty() => "none".to_string(),
@@ -100,8 +101,8 @@ fn executors(catalogue: &Catalogue) -> DoctorFinding {
     DoctorFinding::new("executors", true, names.join(", "))
 }
 
-/// Compares a local pool with this machine. Executors were checked with the site file; remote machines are not
-/// contacted.
+/// Compares a local pool with this machine. Remote machines are not contacted, and executors were checked with the site
+/// file.
 fn pool(pool: &SitePool, machine_pool: &SitePool, catalogue: &Catalogue) -> DoctorFinding {
     let detail = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
     let mut excess = Vec::new();
@@ -122,7 +123,7 @@ fn pool(pool: &SitePool, machine_pool: &SitePool, catalogue: &Catalogue) -> Doct
     DoctorFinding { warning: true, ..DoctorFinding::new("pool", true, detail) }
 }
 
-/// Shows the host or the program only: the rest may be a secret.
+/// Reports a recipient by its host or program only, since the rest may be secret.
 fn notification(notification: &Notification) -> DoctorFinding {
     let outcomes = notification.on.join(", ");
     let (good, detail) = match &notification.to {
@@ -138,7 +139,7 @@ fn notification(notification: &Notification) -> DoctorFinding {
     DoctorFinding::new("notification", good, detail)
 }
 
-/// Checks the options of a tracker; its server is not contacted.
+/// Checks the options of a tracker without contacting its server.
 fn tracker(options: &Value, catalogue: &Catalogue) -> DoctorFinding {
     let kind = options.get("kind").unwrap_or(options).as_str().unwrap_or_default().to_string();
     match catalogue.trackers().check(options).into_iter().next() {
@@ -152,7 +153,7 @@ fn secret(name: &str, provider: &str) -> DoctorFinding {
     DoctorFinding::new("secret", set, format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }))
 }
 
-/// Starts a tool worker, computes 6 × 7 with it, and stops it.
+/// Starts a tool worker, computes 6 × 7 in it, and stops it.
 fn tool() -> DoctorFinding {
     let response =
         ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_TIMEOUT));

@@ -1,5 +1,5 @@
-//! `trainyard explain RUN STAGE`: why a stage is in its present state, from the journal, the manifest of a cache hit,
-//! and the executor of an attempt that outlives engines.
+//! Implements `trainyard explain RUN STAGE`. The explanation of a stage's state comes from the journal, the manifest of
+//! a cache hit, and the executor of an attempt that outlives engines.
 
 use super::resource_usage;
 use crate::args::{ExplainArgs, OutputFormat};
@@ -16,7 +16,7 @@ use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::executors::{Executors, Handle};
 use trainyard_store::Store;
 
-/// Reads the run's journal and explains the state of the stage.
+/// Reads the run's journal and prints the reasons for the stage's state.
 pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::Read, catalogue)?;
     let executors = wiring::executors(&session, catalogue, None)?;
@@ -40,25 +40,26 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     Ok(CliExit::Done)
 }
 
-/// Queries the executor about the open attempt of a stage, if it outlives engines.
+/// Queries the executor about the open attempt of a stage. Returns `None` without an open attempt, or if the executor
+/// has no explanation.
 async fn executor_explanation(executors: &Executors, stage: &StageView) -> Option<String> {
     let attempt = stage.attempts.last().filter(|attempt| attempt.outcome.is_none())?;
     let (handle, executor) = (Handle(attempt.handle.clone()?), executors.get(&attempt.pool).ok()?);
     match executor.explain(&handle).await {
         Ok(text) => text,
-        // The journal's explanation is already printed above.
+        // The explanation from the journal was already printed.
         Err(error) => Some(format!("the executor of pool {} cannot be queried: {error}", attempt.pool)),
     }
 }
 
-/// Returns the publisher of a cache hit and the time of the publication.
+/// Returns a line that names the run and stage that published a cache hit, with the time of the publication if known.
 async fn origin(store: &Store, stage: &StageView) -> Result<Option<String>> {
     let (Some(digest), Some(generation)) = (&stage.digest, stage.generation) else { return Ok(None) };
     let Some(manifest) = store.manifest_at(digest, generation).await? else { return Ok(None) };
     let by = &manifest.provenance;
     let when = match names::view(store, &by.run).await {
         Ok(view) => view.stage(&by.stage).and_then(|s| s.ended).map(|at| format!(" at {}", format_time(at))),
-        // The run that published it may have been removed; the manifest remains.
+        // The publishing run may have been removed; the manifest remains.
         Err(_) => None,
     };
     Ok(Some(format!(

@@ -1,6 +1,6 @@
-//! `trainyard init [FOLDER]`: a first workflow, or a recipe as a template, with a site file and the schema for editors.
-//! With `--serve` it writes the files to install a daemon, with `--python` the bridge for Python. Existing files are
-//! never overwritten.
+//! Implements `trainyard init [FOLDER]`, which writes a first workflow, or a recipe as a template, with a site file and
+//! the schema for editors. With `--serve` it writes the files to install a daemon, with `--python` the bridge for
+//! Python. It never overwrites existing files.
 
 use super::recipes::library::Library;
 use crate::args::{AdapterPackage, InitArgs, OutputFormat};
@@ -25,7 +25,7 @@ const SITE: &str = include_str!("../templates/trainyard.yaml");
 /// Comment that points editors to the schema.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=schema.json\n";
 
-/// Writes a first workflow, the files to install a daemon, or the bridge for Python.
+/// Writes the requested files and prints the next step.
 pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     if args.serve {
         let next = "read both files, and docs/schedules.md";
@@ -56,7 +56,7 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     write(args, files, next)
 }
 
-/// Returns name and text of an adapter.
+/// Returns the name and the text of an adapter.
 fn adapter_file(adapter: AdapterPackage) -> (String, String) {
     let (name, text) = match adapter {
         AdapterPackage::Gymnasium => {
@@ -73,7 +73,8 @@ fn adapter_file(adapter: AdapterPackage) -> (String, String) {
     (format!("{name}_environment.py"), text.to_string())
 }
 
-/// Writes all files, or none if one of them exists.
+/// Writes all files, or none if one of them exists, and prints `next`. Errors: invalid (a file exists), and those of
+/// the disk.
 fn write(args: &InitArgs, files: Vec<(String, String)>, next: String) -> Result<CliExit> {
     if let Some((name, _)) = files.iter().find(|(name, _)| args.folder.join(name).exists()) {
         return Err(
@@ -109,8 +110,8 @@ fn serve(folder: &Path) -> Result<Vec<(String, String)>> {
     Ok(vec![("trainyard.service".to_string(), unit), ("Containerfile".to_string(), CONTAINER.to_string())])
 }
 
-/// Returns a shipped recipe as `workflow.yaml` together with the files that it embeds; each has its parents merged in,
-/// so that all of it can be read and changed in one place.
+/// Returns a shipped recipe as `workflow.yaml`, with the files that it embeds. Each file has its parents merged in, so
+/// that readers need no other file.
 fn recipe(name: &str, catalogue: &Catalogue) -> Result<Vec<(String, String)>> {
     let working_directory = compiled::working_directory()?;
     let library = Library::open(None, &working_directory)?;
@@ -125,7 +126,7 @@ fn recipe(name: &str, catalogue: &Catalogue) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// Returns the file name for `target`; records a new one.
+/// Returns the file name for `target`. A new target gets an unused name, which is recorded.
 fn unique_name(names: &mut Vec<(PathBuf, String)>, target: &Path) -> String {
     if let Some((_, name)) = names.iter().find(|(path, _)| path == target) {
         return name.clone();

@@ -1,5 +1,6 @@
-//! `trainyard logs RUN [STAGE]`: the logs of the attempts of a run's stages, with times and levels. As JSON, one
-//! document for each record, so that a log can be filtered while it is read. Logs of earlier versions have no times.
+//! Implements `trainyard logs RUN [STAGE]`, which prints the logs of a run's attempts with times and levels. As JSON,
+//! each record is one document, so that a reader can filter the log while it is printed. Logs of earlier versions have
+//! no times.
 
 use crate::args::{LogsArgs, OutputFormat};
 use crate::exit::CliExit;
@@ -18,7 +19,7 @@ use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_engine::pool::IN_PROCESS;
 use trainyard_store::{AttemptStream, Store};
 
-/// Prints the log of every attempt as it is read, in the order of stages and attempts.
+/// Prints the logs of all attempts in the order of stages and attempts, while they are read.
 pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::Read, catalogue)?;
     session.block_on(print(&session.store, args))?;
@@ -52,25 +53,25 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
     Ok(())
 }
 
-/// Returns the attempts of a stage that may have a log; attempts inside the engine's process have no log.
+/// Returns the attempts of a stage that can have a log. Attempts in the engine's process write no log.
 fn attempts(stage: &StageView) -> impl Iterator<Item = (&StageKey, AttemptNumber)> {
     let logged = stage.attempts.iter().filter(|attempt| attempt.pool != IN_PROCESS);
     logged.map(|attempt| (stage.key(), attempt.number))
 }
 
-/// Log of one attempt, printed as it is read.
+/// Printer of one attempt's log.
 struct LogPrinter<'a> {
     stage: &'a StageKey,
     attempt: AttemptNumber,
-    /// Whether something was printed.
+    /// Whether a record was printed.
     is_begun: bool,
-    /// Start of a line whose end has not been read yet.
+    /// Start of a line whose end was not read yet.
     rest: Vec<u8>,
     args: &'a LogsArgs,
 }
 
 impl LogPrinter<'_> {
-    /// Prints the records of one more chunk; returns whether the output is still open.
+    /// Prints the complete lines of a further chunk. Returns whether stdout is still open.
     fn add(&mut self, chunk: &[u8]) -> bool {
         self.rest.extend_from_slice(chunk);
         let complete = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -78,7 +79,7 @@ impl LogPrinter<'_> {
         let lines = std::mem::replace(&mut self.rest, rest);
         self.print(&lines)
     }
-    /// Prints an unterminated last line.
+    /// Prints the unterminated last line. Returns whether stdout is still open.
     fn end(&mut self) -> bool {
         let lines = std::mem::take(&mut self.rest);
         self.print(&lines)
@@ -124,7 +125,7 @@ fn line(record: &LogRecord) -> String {
     }
 }
 
-/// Explains why there is no log.
+/// Explains why a run has no log lines.
 fn no_logs_text(view: &RunView) -> String {
     let hits = view.stages.iter().filter(|s| s.status == StageStatus::Hit).count();
     let total = view.stages.len();

@@ -1,4 +1,4 @@
-//! One file for each command.
+//! Implements the commands, one file for each.
 
 pub mod artifacts;
 pub mod check;

@@ -1,4 +1,4 @@
-//! Models as commands name them: a folder, or an artifact.
+//! Resolves a model that a command names: a folder, or an artifact.
 
 use super::artifacts::fetch;
 use crate::names;
@@ -8,13 +8,14 @@ use trainyard_api::InputArtifact;
 use trainyard_app::{ScratchFolder, trial};
 use trainyard_core::{ArtifactKind, Error, Result};
 
-/// A model, and the folder that holds it if it was fetched.
+/// A model, with the scratch folder that holds it if it was fetched.
 pub struct ResolvedModel {
     pub input: InputArtifact,
     _folder: Option<ScratchFolder>,
 }
 
-/// Finds a model: a folder, or an artifact by its name.
+/// Finds the model in a folder, or fetches the model of an artifact. Errors: invalid (neither exists, or the artifact
+/// is not a model), and those of the store.
 pub fn find(session: &AppSession, name: &str) -> Result<ResolvedModel> {
     let path = Path::new(name);
     if path.is_dir() {

@@ -1,4 +1,5 @@
-//! `trainyard parity FILE`: compares the RL algorithms of this build with reference values, in float64, with gradients.
+//! Implements `trainyard parity FILE`, which compares the RL algorithms of this build with reference values, in
+//! float64, with gradients.
 
 use crate::args::{OutputFormat, ParityArgs};
 use crate::exit::CliExit;
@@ -9,7 +10,8 @@ use trainyard_core::Result;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_learn::parity::{ParityCase, TOLERANCE, check};
 
-/// Recomputes all cases. Exit code 0 if every case agrees; 1 if one does not, or this build has no such part.
+/// Recomputes all cases and prints the agreement. Returns exit code 1 if a case does not agree or this build lacks its
+/// part.
 pub fn run(args: &ParityArgs) -> Result<CliExit> {
     let text = std::fs::read_to_string(&args.file).map_err(|e| io_error(&args.file, &e))?;
     let cases = check(&text).at(args.file.display().to_string())?;
@@ -24,7 +26,7 @@ pub fn run(args: &ParityArgs) -> Result<CliExit> {
     Ok(if agree == cases.len() { CliExit::Done } else { CliExit::Failed })
 }
 
-/// Returns one row for each kind and name.
+/// Returns the table rows, one for each kind and name.
 fn rows(cases: &[ParityCase]) -> Vec<Vec<String>> {
     let mut named: BTreeMap<(&str, &str), Vec<&ParityCase>> = BTreeMap::new();
     for case in cases {

@@ -1,4 +1,5 @@
-//! `trainyard plan FILE`: which stages a run would compute, and why. Writes nothing; a missing store counts as empty.
+//! Implements `trainyard plan FILE`, which shows the stages that a run would compute, with reasons. It writes nothing
+//! to the store; a missing store counts as empty.
 
 use super::recipes::show::{merged_text, write_text};
 use crate::args::{PlanArgs, PlanFormat};
@@ -18,7 +19,8 @@ use trainyard_runtime::{NoopObserver, RunOptions};
 use trainyard_spec::FileSystem as _;
 use trainyard_spec::files::absolute;
 
-/// Compiles the file and looks up every stage in the store; a stage that would fail leaves the exit code at 0.
+/// Compiles the file, looks up every stage in the store and prints the plan. A stage that would fail does not affect
+/// the exit code.
 pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     if args.show_file {
         return show_file(args, catalogue);
@@ -42,7 +44,8 @@ pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     Ok(CliExit::Done)
 }
 
-/// Prints the file with its parents merged in, even if it has mistakes; these go to stderr and make the exit code 2.
+/// Prints the file with its parents merged in, even if it has mistakes. The mistakes go to stderr and are an error
+/// (exit code 2).
 fn show_file(args: &PlanArgs, catalogue: &Catalogue) -> Result<CliExit> {
     let site = session::site(&args.site, catalogue)?;
     let path = absolute(&compiled::working_directory()?, &args.workflow.file.to_string_lossy());

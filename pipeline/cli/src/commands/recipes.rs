@@ -1,5 +1,5 @@
-//! `trainyard recipes`: published systems as recipe files. Without a subcommand a list, with `--write` the table of
-//! their effects, with `run` every recipe in both directions.
+//! Implements `trainyard recipes`, the recipes of published systems. Without a subcommand it lists them, with `--write`
+//! it writes a page for each system, and with `run` it runs recipes with their mechanism on and off.
 
 mod ablation;
 mod arms;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
-/// Lists the recipes, runs them, or writes their table.
+/// Runs the subcommand, writes the pages, or lists the recipes.
 pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     match (&args.command, &args.write) {
         (Some(RecipesCommand::Run { names, seeds }), _) if seeds.seeds.is_some() => {
@@ -36,7 +36,7 @@ pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     }
 }
 
-/// Lists the recipes. Exit code 2 if a file does not compile or does not have the form of a recipe.
+/// Lists the recipes. Errors: invalid (exit code 2), if a file does not compile or does not have the form of a recipe.
 fn list(args: &RecipesArgs, catalogue: &Catalogue) -> Result<CliExit> {
     let site = session::site(&args.site, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;

@@ -1,5 +1,5 @@
-//! Holders of the resources that a waiting stage waits for: attempts of the same run, from the journal, and those of
-//! other runs of this user, from the locked files of this machine.
+//! Lists the holders of the resources for which a stage waits. Attempts of the same run come from the journal, those of
+//! other runs of this user from the locked files of this machine.
 
 use std::collections::BTreeSet;
 use trainyard_core::event::GrantSummary;
@@ -8,11 +8,11 @@ use trainyard_core::{Clock, Result};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_runtime::slots::Slots;
 
-/// Maximum number of holders that are named; the rest are counted.
+/// Maximum number of holders that are named; further holders are counted.
 const NAMED: usize = 8;
 
-/// Returns one line for each pool of the run that is in use, and one for other runs on this machine; empty unless the
-/// stage waits for a machine.
+/// Returns one line for each pool that other stages of the run use, and one line for other runs on this machine.
+/// Returns no line unless the stage is queued or waiting.
 pub fn lines(view: &RunView, stage: &StageView, run: &str, slots: Option<&Slots>, clock: &dyn Clock) -> Vec<String> {
     if !matches!(stage.status, StageStatus::Queued | StageStatus::Waiting) {
         return Vec::new();
@@ -28,7 +28,7 @@ pub fn lines(view: &RunView, stage: &StageView, run: &str, slots: Option<&Slots>
     lines
 }
 
-/// Returns the resources held by attempts of the same run.
+/// Returns one line for each pool that other stages of the run use.
 fn by_pool(view: &RunView, waiting: &StageView) -> Vec<String> {
     let held: Vec<(&str, String)> = view
         .stages
@@ -46,7 +46,7 @@ fn by_pool(view: &RunView, waiting: &StageView) -> Vec<String> {
     pools.into_iter().map(line).collect()
 }
 
-/// Returns the resources of this machine held by other runs.
+/// Returns a line with the resources that other runs hold on this machine, or `None` if they hold none.
 fn other_runs(slots: &Slots, run: &str, clock: &dyn Clock) -> Result<Option<String>> {
     let now = clock.unix_millis();
     let one = |holding: &trainyard_runtime::slots::SlotRecord| {

@@ -1,4 +1,4 @@
-//! `trainyard run FILE`: compiles, runs, prints a summary.
+//! Implements `trainyard run FILE`, which compiles and runs a workflow, and prints a summary.
 
 use crate::args::{OutputFormat, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
 use crate::compiled::{self, WorkflowSource};
@@ -19,7 +19,7 @@ use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_runtime::{Interrupt, Observer, RunEnding, RunOptions, RunSummary};
 use trainyard_spec::files::absolute;
 
-/// Starts a new run, or resumes the unfinished one of the same plan and selection.
+/// Starts a new run, or resumes the unfinished run of the same plan and selection. Prints progress and a summary.
 pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let options = RunOptions {
         selection: Selection { until: args.until.clone(), only: args.only.clone(), rerun: args.rerun.clone() },
@@ -34,16 +34,16 @@ pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     execute(&args.site, (&args.workflow, input), options, args.format, catalogue)
 }
 
-/// Input of a run from the daemon, in addition to its file.
+/// Input that the daemon passes to a run, in addition to the file.
 #[derive(Clone, Copy, Default)]
 struct DaemonInput<'a> {
-    /// The time of a schedule's tick.
+    /// Time of a schedule's tick.
     tick: Option<&'a str>,
-    /// The object of the store that holds the texts.
+    /// Object of the store that holds the texts of the file and its parents.
     texts: Option<&'a str>,
 }
 
-/// Resumes a run: file and parameters come from its journal.
+/// Resumes the run `run` with the file and the parameters of its journal.
 pub fn resume(
     site: &SiteArgs,
     run: RunId,
@@ -118,8 +118,7 @@ fn execute(
     exit(&summary)
 }
 
-/// Prints the headline table of the last report, the closing line, and the next command; the most important text comes
-/// last.
+/// Prints the first table of each report, the closing line, and the next command. The most important text comes last.
 fn print_summary(session: &AppSession, summary: &RunSummary, clock: &dyn Clock, format: OutputFormat) -> Result<()> {
     let (run, view) = (&summary.run, &summary.view);
     if format == OutputFormat::Json {
@@ -135,12 +134,13 @@ fn print_summary(session: &AppSession, summary: &RunSummary, clock: &dyn Clock, 
     Ok(())
 }
 
-/// Returns the command that shows most about the result of a run.
+/// Returns the command that shows most about the result of a run: the logs of a failed stage, the last report, or the
+/// run.
 fn next(run: &RunId, view: &RunView, report: Option<&reports::ReportHeadline>) -> String {
     let failed = view.stages.iter().find(|stage| stage.status == StageStatus::Failed);
     match (failed, report) {
         (Some(stage), _) if !stage.attempts.is_empty() && stage.digest.is_some() && stage.generation.is_none() => {
-            // Axes are in brackets, which shells read as a pattern.
+            // Axes are in brackets, which shells interpret as a pattern.
             let key = &stage.stage.0.0;
             if key.contains('[') {
                 format!("trainyard logs {run} '{key}'")

@@ -1,4 +1,4 @@
-//! `trainyard runs`: list, show, cancel, resume, afresh.
+//! Implements `trainyard runs`: list, show, cancel, resume, afresh.
 
 mod curves;
 
@@ -19,7 +19,8 @@ use trainyard_runtime::{resume, summary};
 /// Interval at which `show --watch` reads the journal.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
-/// Opens the store, read-only unless a run is cancelled, and runs the subcommand (`list` by default).
+/// Opens the store, read-only except for `cancel` and `afresh`, and runs the subcommand (`list` by default). `resume`
+/// opens the store again for writing.
 pub fn run(args: &RunsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let command = args.command.clone().unwrap_or(RunsCommand::List { limit: 20 });
     let changes = matches!(command, RunsCommand::Cancel { .. } | RunsCommand::Afresh { .. });
@@ -107,7 +108,7 @@ fn cancel(session: &AppSession, name: &str, format: OutputFormat) -> Result<CliE
     Ok(CliExit::Done)
 }
 
-/// Discards the resume points of a stage.
+/// Discards the resume points of a stage, and prints their number.
 fn afresh(session: &AppSession, run: &str, stage: &str, format: OutputFormat) -> Result<CliExit> {
     let (stage, removed) = session.block_on(async {
         let run = names::run(&session.store, run).await?;
@@ -128,7 +129,7 @@ fn afresh(session: &AppSession, run: &str, stage: &str, format: OutputFormat) ->
     Ok(CliExit::Done)
 }
 
-/// Resumes an interrupted run with its file and parameters.
+/// Resumes an interrupted run with the file and the parameters of its journal.
 fn resume(
     session: &AppSession,
     args: &RunsArgs,

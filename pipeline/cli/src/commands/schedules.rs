@@ -1,5 +1,5 @@
-//! `trainyard schedules`: list, show, pause, resume, trigger, backfill. The command accesses only the store; a daemon
-//! carries out the requests.
+//! Implements `trainyard schedules`: list, show, pause, resume, trigger, backfill. The command accesses only the store;
+//! a daemon carries out the requests.
 
 use crate::args::{BackfillArgs, OutputFormat, SchedulesArgs, SchedulesCommand};
 use crate::exit::CliExit;
@@ -12,7 +12,7 @@ use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_daemon::operations::{self, Actor, BackfillRange};
 
-/// Opens the store, read-only unless the subcommand changes it, and runs the subcommand (`list` by default).
+/// Opens the store, read-only unless the subcommand changes schedules, and runs the subcommand (`list` by default).
 pub fn run(args: &SchedulesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let command = args.command.clone().unwrap_or(SchedulesCommand::List);
     let reads = matches!(command, SchedulesCommand::List | SchedulesCommand::Show { .. });
@@ -21,7 +21,7 @@ pub fn run(args: &SchedulesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
     let clock = SystemClock::new();
     let store = &session.store;
     let now = clock.unix_millis();
-    // Not the name of a process, so a daemon takes over the requests of this command at once.
+    // The name is not that of a process, so a daemon takes over the requests of this command at once.
     let user = format!("cli:{}", std::env::var("USER").unwrap_or_else(|_| "unknown".to_string()));
     let chance = wiring::chance(&clock).child("schedules", &[clock.monotonic().as_nanos() as u64]);
     let actor = Actor { clock: &clock, chance, name: &user };

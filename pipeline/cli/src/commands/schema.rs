@@ -1,4 +1,4 @@
-//! `trainyard schema`: the JSON Schema of workflow files, with every stage kind of this build.
+//! Implements `trainyard schema`, which prints the JSON Schema of workflow files with every stage kind of this build.
 
 use crate::args::{SchemaArgs, SchemaFormat};
 use crate::exit::CliExit;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
-/// Prints it as JSON, its only form.
+/// Prints the schema as JSON, its only format.
 pub fn run(args: &SchemaArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
     match args.format {

@@ -1,4 +1,4 @@
-//! `trainyard serve`: the daemon that fires schedules, with its HTTP API.
+//! Implements `trainyard serve`, the daemon that starts scheduled runs and serves the HTTP API.
 
 use crate::args::{OnStop, ServeArgs};
 use crate::exit::CliExit;
@@ -26,14 +26,14 @@ use trainyard_runtime::Interrupt;
 use trainyard_runtime::resume::ProcessId;
 use trainyard_spec::site::Site;
 
-/// Tick for which files are compiled only to check them.
+/// Tick for compiling files only to check them.
 const SOME_TICK: &str = "2024-01-01T00:00:00Z";
-/// Time that a request of the daemon waits for an unreachable store; the next poll retries.
+/// Maximum time for which a request of the daemon waits for an unreachable store; the next poll retries.
 const OUTAGE: Duration = Duration::from_secs(20);
-/// Grace period for runs to stop cleanly.
+/// Grace period in which runs may stop cleanly.
 const STOPPING: Duration = Duration::from_secs(60);
 
-/// Runs until a signal arrives.
+/// Runs the daemon and its API until a signal arrives. With `--on-stop stop`, then stops the runs that it started.
 pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::Run, catalogue)?;
     let tokens = args.token_file.as_deref().map(ApiTokens::read).transpose()?.unwrap_or_default();
@@ -42,7 +42,7 @@ pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let started = Arc::new(StartedProcesses::default());
     let shared = Arc::new(DaemonShared::default());
     let daemon = daemon(args, &session, catalogue, (clock.clone(), chance), (&started, &shared))?;
-    // An API client waits for the response.
+    // API clients wait for the response, so their requests do not wait during an outage.
     let store = session.store.with_outage(Duration::ZERO);
     let version = env!("CARGO_PKG_VERSION");
     let app = Arc::new(ApiState { store, clock, chance, daemon: shared, tokens, version, changes: AtomicU64::new(0) });
@@ -56,7 +56,7 @@ pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
         let stopped = interrupt.clone();
         let server = async {
             api::serve(listener, app, interrupt.clone()).await;
-            // Without its API, the daemon stops too.
+            // The daemon stops if its API stops.
             stopped.raise();
         };
         tokio::join!(server, daemon.run(&interrupt));
@@ -92,7 +92,7 @@ fn daemon(
         started: started.clone(),
     };
     Ok(Daemon {
-        // Longer waits would delay its stop and the detection of missed ticks.
+        // Longer waits would delay the stop of the daemon and the detection of missed ticks.
         store: session.store.with_outage(OUTAGE),
         clock,
         chance,
@@ -106,7 +106,8 @@ fn daemon(
     })
 }
 
-/// Returns a function that sends the daemon's notifications without waiting for them.
+/// Returns a function that sends the daemon's notifications without waiting for their delivery. Failed deliveries are
+/// logged.
 fn notifier(session: &AppSession) -> Box<dyn Fn(DaemonNotification) + Send + Sync> {
     let (recipients, handle) = (session.site.notifications.clone(), session.handle());
     Box::new(move |notification| {
@@ -149,7 +150,7 @@ fn notification_message(notification: DaemonNotification) -> notifications::Noti
     }
 }
 
-/// Returns the host's name without its boot id.
+/// Returns the name of the process's host, without the boot id.
 fn host(process: &ProcessId) -> &str {
     process.host.rsplit_once('-').map_or(process.host.as_str(), |(name, _)| name)
 }

@@ -1,4 +1,4 @@
-//! `trainyard serve-model MODEL`: a model over the APIs that agents use.
+//! Implements `trainyard serve-model MODEL`, which serves a model over the APIs that agents use.
 
 use super::models;
 use crate::args::ServeModelArgs;
@@ -19,16 +19,17 @@ use trainyard_model_api::server;
 use trainyard_model_server::{ModelServer, ModelServerOptions};
 use trainyard_runtime::Interrupt;
 
-/// Serves until a signal arrives, then finishes active requests; a second signal aborts them.
+/// Serves the model until a signal arrives, then completes the active requests. A second signal aborts them.
 pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let chance = wiring::chance(clock.as_ref()).child("serve_model", &[clock.monotonic().as_nanos() as u64]);
     let key = args.key_file.as_deref().map(key).transpose()?;
     let mut settings = ModelApiSettings { key, ..ModelApiSettings::new(clock, chance) };
-    // Requests that wait have a connection each, and further ones need one for their rejection.
+    // Each waiting request has a connection, and further requests need one for their rejection.
     settings.limits.connections += args.max_batch as usize + args.max_waiting as usize;
-    // Before minutes of loading: the address may be unavailable.
+    // The address is bound before the model is loaded, since loading can take minutes and the address may be
+    // unavailable.
     let listener = session.block_on(server::bind(args.bind, &settings))?;
     let address = listener.local_addr().unwrap_or(args.bind);
     let found = models::find(&session, &args.model)?;
@@ -60,7 +61,7 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit>
     Ok(CliExit::Done)
 }
 
-/// Parses a backend as in stages. Errors: invalid, with all problems.
+/// Parses and builds a backend, written as in stages. Errors: invalid, with all problems.
 fn backend(catalogue: &Catalogue, text: &str) -> Result<Arc<dyn trainyard_lm::backend::Backend>> {
     let mut options = json!({ "backend": inline::options("--backend", text)? });
     let slot = BackendSlot::read(catalogue.backends(), "/backend", &mut options);
@@ -68,7 +69,7 @@ fn backend(catalogue: &Catalogue, text: &str) -> Result<Arc<dyn trainyard_lm::ba
     slot.build(&Secrets::default())
 }
 
-/// Reads the first line of a file.
+/// Reads the API key from the first line of a file. Errors: invalid (an empty first line), and those of reading.
 fn key(file: &Path) -> Result<Secret> {
     let text = std::fs::read_to_string(file).map_err(|e| io_error(file, &e))?;
     let key = text.lines().next().unwrap_or_default().trim();

@@ -1,4 +1,5 @@
-//! `trainyard serve-tools TOOL…`: tools for clients of the Model Context Protocol, on standard input and output.
+//! Implements `trainyard serve-tools TOOL…`, which serves tools to clients of the Model Context Protocol on standard
+//! input and output.
 
 use crate::args::ServeToolsArgs;
 use crate::compiled;
@@ -13,10 +14,10 @@ use trainyard_core::{Error, Result};
 use trainyard_envs::tools::mcp::ToolServer;
 use trainyard_envs::{ToolHost, ToolLimits};
 
-/// Serves until standard input ends.
+/// Serves the tools until standard input ends or the client closes standard output.
 pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let chosen = choices(catalogue, &args.tools, &compiled::working_directory()?)?;
-    // Standard output is reserved for the protocol.
+    // Standard output is reserved for the protocol, so logs go to stderr.
     let host = ToolHost::with_log(1, Arc::new(|_, line| print_note(line)));
     let limits = ToolLimits {
         time_millis: args.time.as_millis().try_into().unwrap_or(u64::MAX),
@@ -37,7 +38,7 @@ pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit>
         if let Some(response) = server.answer(&line)
             && !write_line(&response)
         {
-            // The client has disconnected.
+            // The client has closed its end.
             break;
         }
     }

@@ -1,5 +1,5 @@
-//! `trainyard stages [NAME]`: the pages of stage kinds (`rl`), families (`losses`), parts (`losses/clip`, `grpo`) and
-//! executors, from the catalogue.
+//! Implements `trainyard stages [NAME]`, which shows the pages of stage kinds (`rl`), families (`losses`), parts
+//! (`losses/clip`, `grpo`) and executors from the catalogue.
 
 use crate::args::{OutputFormat, StagesArgs};
 use crate::exit::CliExit;
@@ -13,7 +13,8 @@ use trainyard_core::metric::{DeclaredMetrics, MetricDirection, MetricInfo};
 use trainyard_core::{Cardinality, KindInfo, PortInfo, Result};
 use trainyard_runtime::executors::ExecutorKind;
 
-/// Prints a list of all kinds and families, or the page of one name.
+/// Prints a list of all kinds and families, or the page of the given name. Errors: invalid (an unknown or ambiguous
+/// name).
 pub fn run(args: &StagesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let Some(name) = &args.kind else {
         list(catalogue, args.format)?;
@@ -62,7 +63,7 @@ fn family(name: &str, pages: &[PartPage]) -> String {
     format!("{}\n\n`trainyard stages {name}/KIND` prints the page of one.", table(&["part", ""], &rows))
 }
 
-/// Formats the page of one kind as Markdown-flavored text.
+/// Formats the page of a stage kind as text in the style of Markdown.
 fn page(info: &KindInfo, catalogue: &Catalogue) -> String {
     let mut text = format!("{} (version {})\n{}\n\n{}\n", info.name, info.version, info.summary, info.doc.trim());
     ports(&mut text, "inputs", &info.inputs);
@@ -83,7 +84,7 @@ fn page(info: &KindInfo, catalogue: &Catalogue) -> String {
     text
 }
 
-/// Formats formula, constants, source, needs and options of a part; for a composition, its expansion.
+/// Formats the page of a part: documentation, requirements, options and metrics, and the expansion of a composition.
 fn part_page(part: &PartPage) -> Result<String> {
     let mut text = format!("{}\n{}\n\n{}\n", part.name, part.summary, part.doc.trim());
     if !part.needs.is_empty() {
@@ -106,7 +107,7 @@ fn executor_json(kind: &ExecutorKind) -> Value {
     json!({"name": kind.name, "summary": kind.summary, "options": kind.schema})
 }
 
-/// Formats the options of an executor.
+/// Formats the page of an executor.
 fn executor_page(kind: &ExecutorKind) -> String {
     let mut text =
         format!("executors/{}\n{}\n\nA pool of the site file names it as `executor`.", kind.name, kind.summary);
@@ -117,7 +118,7 @@ fn executor_page(kind: &ExecutorKind) -> String {
     text
 }
 
-/// Formats the metrics of a kind; those of its parts are on the parts' own pages.
+/// Formats the metrics of a stage kind. The metrics of its parts are on the pages of the parts.
 fn declared(text: &mut String, declared: &DeclaredMetrics) {
     let (parts, own): (Vec<MetricInfo>, Vec<MetricInfo>) =
         declared.metrics.iter().cloned().partition(|m| m.name.contains('.'));
@@ -167,7 +168,8 @@ fn cardinality(cardinality: Cardinality) -> &'static str {
     }
 }
 
-/// Formats one line per property: name, type, default, doc; nested objects are indented below.
+/// Formats the properties of a schema, each with name, type, default and documentation. Nested objects are indented,
+/// down to a limited depth.
 fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
@@ -185,8 +187,8 @@ fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
     }
 }
 
-/// Follows a `$ref` into the schema's definitions, also through a single-member `anyOf`/`allOf` (an `Option` of a
-/// struct).
+/// Follows a `$ref` into the definitions of the schema `root`, also through an `anyOf` or `allOf` with a single
+/// non-null member (an `Option` of a struct).
 fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(target) =
         schema.get("$ref").and_then(Value::as_str).and_then(|r| root.pointer(r.trim_start_matches('#')))

@@ -1,4 +1,5 @@
-//! `trainyard try FILE --stage STAGE`: a few episodes of a stage, before anything is trained. Stores nothing.
+//! Implements `trainyard try FILE --stage STAGE`, which runs a few episodes of a stage before training. It stores
+//! nothing.
 
 use super::models;
 use crate::args::{OutputFormat, TryArgs};
@@ -13,7 +14,7 @@ use trainyard_app::{Catalogue, trial};
 use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 
-/// Plays and prints the episodes. The exit code does not depend on their outcome.
+/// Runs and prints the episodes. The exit code does not depend on their outcome.
 pub fn run(args: &TryArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let json = args.format == OutputFormat::Json;
@@ -35,7 +36,7 @@ pub fn run(args: &TryArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     Ok(CliExit::Done)
 }
 
-/// Reporter that prints a stage's messages to stderr.
+/// Reporter that prints log lines of the stage to stderr.
 struct TrialReporter;
 
 impl Reporter for TrialReporter {

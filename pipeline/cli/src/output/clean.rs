@@ -1,8 +1,8 @@
 //! Escapes control sequences: text from logs, names and data must not move the cursor, set a window title, hide lines,
 //! or change the reading order of a line.
 //!
-//! All text output for humans is escaped, piped or not, since piped output is often displayed later. JSON is not:
-//! programs read the exact text.
+//! All text for humans is escaped, even if it is piped, since piped output is often displayed later. JSON is not
+//! escaped, since programs need the exact text.
 
 use super::style;
 use std::borrow::Cow;
@@ -18,8 +18,8 @@ pub enum AllowedCodes {
     Colors,
 }
 
-/// Escapes (as in `\u{1b}`) control characters and characters that change the direction of a line, except line feeds
-/// and tabs; carriage returns before line feeds are dropped.
+/// Escapes control characters and characters that change the direction of a line, as in `\u{1b}`. Line feeds, tabs and
+/// `allowed` codes are unchanged; carriage returns before line feeds are removed.
 pub fn clean(text: &str, allowed: AllowedCodes) -> Cow<'_, str> {
     if !text.contains(must_be_escaped) {
         return Cow::Borrowed(text);
@@ -42,7 +42,7 @@ pub fn clean(text: &str, allowed: AllowedCodes) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Removes codes that set colors. Programs in logs use colors, and escaped codes would obscure their text.
+/// Removes codes that set colors. Programs use colors in logs, and their escaped codes would make the text unreadable.
 pub fn without_colors(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);
@@ -62,7 +62,7 @@ pub fn without_colors(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Returns the number of bytes of an allowed code at the beginning of a text; 0 without one.
+/// Returns the number of bytes of an allowed code at the beginning of a text, or 0.
 fn passing(text: &str, allowed: AllowedCodes) -> usize {
     match allowed {
         AllowedCodes::Nothing => 0,
@@ -73,7 +73,7 @@ fn passing(text: &str, allowed: AllowedCodes) -> usize {
     }
 }
 
-/// Returns the number of bytes of a color code (`ESC [ 31;1 m`) at the beginning of a text; 0 without one.
+/// Returns the number of bytes of a color code (`ESC [ 31;1 m`) at the beginning of a text, or 0.
 fn color_code(text: &str) -> usize {
     let Some(body) = text.strip_prefix("\x1b[") else { return 0 };
     let numbers = body.len() - body.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';' || c == ':').len();

@@ -1,11 +1,11 @@
-//! Formats one row of a table: a trajectory as a conversation, any other row as a record.
+//! Formats one row of a table: a trajectory as a conversation, another row as a record.
 
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// Maximum number of items of a list that are shown.
+/// Maximum number of list items that are shown.
 const ITEMS: usize = 12;
-/// Columns of a trajectory shown in the head and the verdicts; the rest are listed below.
+/// Columns that the text of a trajectory already shows; other columns are listed below.
 const HEAD_COLUMNS: [&str; 12] = [
     "messages",
     "rewards",
@@ -20,7 +20,7 @@ const HEAD_COLUMNS: [&str; 12] = [
     "id",
     "problem_id",
 ];
-/// Columns with a value per token, which are not human-readable.
+/// Columns with a value per token, which are not readable for humans.
 pub const PER_TOKEN: [&str; 7] =
     ["advantages", "entropies", "logprobs", "loss_mask", "token_ids", "turn", "weights_version"];
 
@@ -37,7 +37,7 @@ fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
     format!("{}\n\n{}", conversation(cells, messages), record(cells, &hidden)).trim_end().to_string()
 }
 
-/// Formats the conversation of a trajectory and its outcome.
+/// Formats the conversation of a trajectory with its outcome.
 pub fn conversation_text(row: &Value) -> String {
     let messages = row.get("messages").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     row.as_object().map_or_else(|| row.to_string(), |cells| conversation(cells, messages))
@@ -70,7 +70,7 @@ fn write_message(text: &mut String, message: &Value) {
     let role = message.get("role").map(plain).unwrap_or_default();
     let _ = writeln!(text, "\n── {role}");
     let body = message.get("content").map(plain).unwrap_or_default();
-    // Tool output is set off from the messages.
+    // Tool output is indented to distinguish it from messages.
     let margin = if role == "tool" { "  | " } else { "" };
     for line in body.lines() {
         let _ = writeln!(text, "{margin}{line}");
@@ -80,7 +80,7 @@ fn write_message(text: &mut String, message: &Value) {
     }
 }
 
-/// Formats tool calls as `name(arguments)`; they are stored as JSON text.
+/// Formats tool calls as `name(arguments)`. Rows store the calls as JSON text.
 fn calls(message: &Value) -> Vec<String> {
     let stored = message.get("tool_calls").cloned().unwrap_or(Value::Null);
     let list = match &stored {
@@ -100,7 +100,7 @@ fn calls(message: &Value) -> Vec<String> {
     }
 }
 
-/// Formats ` = answer 1, format 0.1`, from a map or from a list of names and values.
+/// Formats reward components as ` = answer 1, format 0.1`, from a map or from a list of names and values.
 fn components(rewards: Option<&Value>) -> String {
     let named: Vec<String> = match rewards {
         Some(Value::Object(map)) => map.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect(),
@@ -112,7 +112,7 @@ fn components(rewards: Option<&Value>) -> String {
     if named.is_empty() { String::new() } else { format!(" = {}", named.join(", ")) }
 }
 
-/// Formats `name: value` for each column with a value; long texts are below their names.
+/// Formats `name: value` for each column with a value that is not in `hidden`. Long texts are below their names.
 fn record(cells: &Map<String, Value>, hidden: &[&str]) -> String {
     let mut text = String::new();
     for (name, value) in cells.iter().filter(|(name, value)| !value.is_null() && !hidden.contains(&name.as_str())) {
@@ -139,7 +139,7 @@ fn record(cells: &Map<String, Value>, hidden: &[&str]) -> String {
     text.trim_end().to_string()
 }
 
-/// Formats a map in one line: `role: user, content: …`.
+/// Formats a map on one line: `role: user, content: …`.
 fn inline(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -151,7 +151,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// Formats text without quotes, a long list by its beginning and length.
+/// Formats a value: text without quotes, and the beginning and the length of a long list.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

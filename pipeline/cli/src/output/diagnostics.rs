@@ -1,4 +1,4 @@
-//! Diagnostics as snippets of the file, rendered by miette, and as JSON.
+//! Prints diagnostics as snippets of the file, rendered by miette, and converts them to JSON.
 
 use super::clean::{AllowedCodes, clean};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Severity as Grade};
@@ -7,7 +7,7 @@ use std::io::{IsTerminal as _, Write as _};
 use textwrap::{WordSeparator, WordSplitter};
 use trainyard_spec::{Diagnostic, Severity, Sources};
 
-/// Prints diagnostics on stderr, with snippets.
+/// Prints diagnostics with snippets on stderr.
 pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let terminal = terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
@@ -16,28 +16,28 @@ pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
     for diagnostic in diagnostics {
         let mut text = String::new();
         let rendered = handler.render_report(&mut text, report(diagnostic, sources).as_ref());
-        // A report that cannot be rendered is printed in one line; a closed stderr is ignored.
+        // A diagnostic that cannot be rendered is printed on one line. Errors of a closed stderr are ignored.
         let line = if rendered.is_ok() { text } else { sources.line(diagnostic) };
         let allowed = if color { AllowedCodes::Colors } else { AllowedCodes::Nothing };
         let _ = writeln!(err, "{}", clean(line.trim_end(), allowed));
     }
 }
 
-/// Returns the renderer for a terminal of this width; `None` is a pipe or a file, whose lines are not wrapped, since
-/// piped text is searched and stored.
+/// Returns the renderer for a terminal of this width. `None` stands for a pipe or a file, whose lines are not wrapped,
+/// since piped text is searched and stored.
 fn handler(terminal: Option<usize>, color: bool) -> GraphicalReportHandler {
     let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     GraphicalReportHandler::new_themed(theme)
         .with_width(terminal.unwrap_or(120))
         .with_wrap_lines(terminal.is_some())
-        // Names (`cold-start`), options (`--until`) and paths are copied by readers: they break only if they are wider
-        // than a line.
+        // Readers copy names (`cold-start`), options (`--until`) and paths, so a word breaks only if it is wider than a
+        // line.
         .with_word_separator(WordSeparator::AsciiSpace)
         .with_word_splitter(WordSplitter::NoHyphenation)
         .with_context_lines(1)
 }
 
-/// Formats a count: `2 errors and 1 warning`.
+/// Formats the number of diagnostics by severity: `2 errors and 1 warning`.
 pub fn count(diagnostics: &[Diagnostic]) -> String {
     let of = |severity, name: &str| {
         let n = diagnostics.iter().filter(|d| d.severity == severity).count();
@@ -80,7 +80,7 @@ fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
     miette::Report::new(rendered).with_source_code(NamedSource::new(name, text))
 }
 
-/// Whether one snippet shows both places, including every line between them.
+/// Returns whether one snippet can show both positions with every line between them.
 fn is_near(a: trainyard_spec::Span, b: trainyard_spec::Span) -> bool {
     a.file == b.file && a.line.abs_diff(b.line) <= 10
 }
@@ -92,7 +92,7 @@ pub fn document(diagnostics: &[Diagnostic], sources: &Sources) -> Value {
     json!({"errors": errors, "diagnostics": all})
 }
 
-/// Formats one diagnostic as JSON: place, code, message, help.
+/// Returns one diagnostic as JSON: position, code, severity, message and help.
 pub fn json(diagnostic: &Diagnostic, sources: &Sources) -> Value {
     json!({
         "file": sources.get(diagnostic.span.file).map(|f| f.name.clone()),

@@ -1,4 +1,4 @@
-//! Text and errors on the terminal, JSON for programs.
+//! Prints text and errors for humans, and JSON for programs.
 
 use super::clean::{AllowedCodes, clean};
 use super::style::Style;
@@ -8,23 +8,23 @@ use std::borrow::Cow;
 use std::io::Write as _;
 use trainyard_core::Error;
 
-/// Prints `error: message`, its causes, and its help to stderr.
+/// Prints `error: message`, the causes and the help to stderr.
 pub fn print_error(error: &Error) {
     print_problem(&Style::of_stderr().red("error"), error);
 }
 
-/// Prints `warning: message`, its causes and its help, for a failure that does not change the result.
+/// Prints `warning: message`, the causes and the help to stderr, for a failure that does not change the result.
 pub fn print_warning(error: &Error) {
     print_problem(&Style::of_stderr().yellow("warning"), error);
 }
 
 /// Prints a message about the progress of a command to stderr.
 pub fn print_note(text: &str) {
-    // A closed stderr is ignored.
+    // Errors of a closed stderr are ignored.
     let _ = writeln!(std::io::stderr(), "{}", sanitize(text, Style::of_stderr()));
 }
 
-/// Formats message and help on one line, and each cause on a separate line below.
+/// Formats the message and the help on one line, and each cause on a separate line below.
 pub fn with_causes(error: &Error) -> String {
     std::iter::once(error.to_string()).chain(error.causes().map(|c| format!("\n  caused by: {c}"))).collect()
 }
@@ -40,18 +40,18 @@ fn print_problem(word: &str, error: &Error) {
     print_note(&text);
 }
 
-/// Formats one JSON document for output.
+/// Formats a value as a JSON document.
 pub fn json(value: &impl serde::Serialize) -> trainyard_core::Result<String> {
     serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("the result has no JSON form: {e}")))
 }
 
-/// Prints one JSON document and a line feed.
+/// Prints a JSON document and a line feed to stdout.
 pub fn print_json(value: &impl serde::Serialize) -> trainyard_core::Result<()> {
     print_raw(&json(value)?);
     Ok(())
 }
 
-/// Prints to stdout; on a terminal, long lines are wrapped between words.
+/// Prints text to stdout. On a terminal, long lines are wrapped between words.
 pub fn print_text(text: &str) {
     let text = sanitize(text, Style::of_stdout());
     match width::of_stdout() {
@@ -60,23 +60,22 @@ pub fn print_text(text: &str) {
     }
 }
 
-/// Prints to stdout without wrapping lines.
+/// Prints text to stdout without wrapping lines.
 pub fn print_lines(text: &str) {
     print_raw(&sanitize(text, Style::of_stdout()));
 }
 
-/// Escapes a text for output: only the colors of this program are kept, if colors are enabled.
+/// Escapes a text for output. The colors of this program are kept if colors are enabled.
 pub fn sanitize(text: &str, style: Style) -> Cow<'_, str> {
     clean(text, if style.is_on() { AllowedCodes::AppColors } else { AllowedCodes::Nothing })
 }
 
-/// Prints text to stdout unchanged, for programs or on request. A closed pipe (`| head`) ends the output and is not an
-/// error.
+/// Prints text to stdout unchanged, for programs or on request. A closed pipe (`| head`) is not an error.
 pub fn print_raw(text: &str) {
     let _ = try_print(text);
 }
 
-/// Prints long output likewise ([`print_raw`]); returns whether stdout is still open.
+/// Prints text like [`print_raw`], and returns whether stdout is still open, for long output.
 #[must_use]
 pub fn try_print(text: &str) -> bool {
     writeln!(std::io::stdout().lock(), "{text}").is_ok()

@@ -1,7 +1,7 @@
-//! Selection and format of the metrics on a stage's line.
+//! Selects and formats the metrics on the line of a stage.
 //!
-//! A stage reports dozens of metrics; a line has room for four: first the main metrics of the stage, with their initial
-//! values, then those that show whether the numbers can be trusted.
+//! A stage reports dozens of metrics, but a line shows only four: first the main metrics of the stage, with their
+//! initial values, then metrics that show whether the numbers can be trusted.
 
 use std::collections::BTreeMap;
 use trainyard_core::Comparison;
@@ -23,9 +23,9 @@ const LEADING: [&str; 11] = [
     "steps",
 ];
 
-/// Formats metrics as `  reward_mean 0.749  validation_accuracy 0.770→0.910`, the main one first. `models`: names of an
-/// evaluation's models, of which only the accuracies are shown. A stage that compares and has no main metric shows its
-/// first rows.
+/// Formats metrics as `  reward_mean 0.749  validation_accuracy 0.770→0.910`, with the main metric first. If an
+/// evaluation compares several `models`, only their accuracies are shown. A stage with comparisons and without a main
+/// metric shows its first comparisons.
 pub fn line(
     metrics: &BTreeMap<String, f64>,
     comparisons: &[Comparison],
@@ -46,8 +46,8 @@ pub fn line(
     chosen(metrics, main).into_iter().map(|name| format!("  {name} {}", with_start(metrics, name))).collect()
 }
 
-/// Formats a comparison: `accuracy 0.500 → 0.700 [0.100, 0.300]`: b, a, and the interval of the difference. A side may
-/// lack a number.
+/// Formats a comparison as `accuracy 0.500 → 0.700 [0.100, 0.300]`: b, a, and the interval of the difference. A missing
+/// number is `none`.
 pub fn row_text(row: &Comparison) -> String {
     let side = |value: Option<f64>| value.map_or_else(|| "none".to_string(), number);
     let interval = row.low.zip(row.high).map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
@@ -66,7 +66,7 @@ fn chosen<'m>(metrics: &'m BTreeMap<String, f64>, main: Option<&str>) -> Vec<&'m
     names
 }
 
-/// Whether this is the initial value of another metric, which is shown with that one.
+/// Returns whether a metric is the initial value of another metric, which is shown with that metric.
 fn is_start(metrics: &BTreeMap<String, f64>, name: &str) -> bool {
     name.strip_suffix("_initial").is_some_and(|of| metrics.contains_key(of))
 }
@@ -79,7 +79,7 @@ fn with_start(metrics: &BTreeMap<String, f64>, name: &str) -> String {
     }
 }
 
-/// Formats whole numbers without decimals, others with three, small ones with two significant digits.
+/// Formats integers without decimals, other numbers with three decimals, and small numbers with two significant digits.
 pub fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         format!("{value}")

@@ -1,4 +1,4 @@
-//! Output for users and programs.
+//! Formats and prints output for users and programs.
 
 pub mod clean;
 pub mod conversation;

@@ -1,8 +1,8 @@
-//! Progress of a running workflow on stderr.
+//! Shows the progress of a running workflow on stderr.
 //!
-//! On a terminal: a live line for each running stage (rate, time left, main metric) below one line for each stage that
-//! ended; a workflow of many stages has a line of totals instead, so that a run never fills more than a screen. Piped:
-//! plain lines when something happens.
+//! A terminal has a live line for each running stage (rate, time left, main metric) below one line for each ended
+//! stage. A workflow of many stages has a line of totals instead, so that a run never fills more than a screen. Piped
+//! output has a plain line for each event.
 
 mod words;
 
@@ -27,14 +27,15 @@ use words::{check_text, progress_text};
 
 /// Minimum interval between progress lines of a stage in piped output.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
-/// Maximum number of stages of a piped run whose successes are printed.
+/// Maximum number of stages of a piped run at which successes are printed.
 const MANY_PIPED: usize = 200;
-/// Maximum number of stages on a terminal whose successes are printed; above it, a line of totals is shown.
+/// Maximum number of stages on a terminal at which successes are printed. A larger workflow has a line of totals
+/// instead.
 const MANY_SHOWN: usize = 18;
-/// Maximum number of lines of a failed command's log that are shown.
+/// Maximum number of log lines of a failed command that are shown.
 const LAST_LINES: usize = 8;
 
-/// Shows a run on stderr.
+/// Observer that shows a run on stderr.
 pub struct ProgressObserver {
     clock: Arc<dyn Clock>,
     bars: Option<MultiProgress>,
@@ -60,8 +61,8 @@ struct ProgressState {
 
 struct RunningStage {
     bar: Option<ProgressBar>,
-    /// Counted unit and its first progress value: a resumed stage has a separate rate, and so does each part of a stage
-    /// (rollouts, then steps).
+    /// Unit and first value of the present progress. A resumed stage has a separate rate, and so does each part of a
+    /// stage (rollouts, then steps).
     origin: Option<ProgressStart>,
     last_plain: Duration,
 }
@@ -81,7 +82,7 @@ impl ProgressObserver {
         let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
         Self { clock, bars, models: BTreeMap::new(), state: Mutex::default() }
     }
-    /// Shows the accuracy of every model that the evaluations of this plan compare.
+    /// Makes evaluations of this plan show the accuracy of each compared model.
     #[must_use]
     pub fn comparing(mut self, plan: &Plan) -> Self {
         let named = plan.nodes.iter().map(|node| (&node.key, compared_models(&node.config)));
@@ -93,13 +94,13 @@ impl ProgressObserver {
     fn print_line(&self, line: &str) {
         let line = sanitize(line, Style::of_stderr());
         match &self.bars {
-            // A closed terminal is detected elsewhere.
+            // Another output detects a closed terminal.
             Some(bars) => drop(bars.println(width::hang(&line, width::of_stderr().unwrap_or(usize::MAX)))),
             None => drop(writeln!(std::io::stderr(), "{line}")),
         }
     }
 
-    /// Whether stages that succeed have separate lines.
+    /// Returns whether each stage that succeeds gets a line.
     fn is_detailed(&self, state: &ProgressState) -> bool {
         state.stages <= if self.bars.is_some() { MANY_SHOWN } else { MANY_PIPED }
     }
@@ -127,7 +128,7 @@ impl ProgressObserver {
         }
     }
 
-    /// Counts a finished stage; shows the totals of a workflow of many stages.
+    /// Counts an ended stage, and shows the totals of a workflow of many stages.
     fn count(&self, state: &mut ProgressState) {
         state.ended += 1;
         let Some(bars) = self.bars.as_ref().filter(|_| !self.is_detailed(state)) else { return };
@@ -164,7 +165,7 @@ impl ProgressObserver {
         }
     }
 
-    /// Prints a published stage: `rl: done 1a2b3c  reward_mean 0.749 …`.
+    /// Prints the line of a published stage: `rl: done 1a2b3c  reward_mean 0.749 …`.
     fn published(&self, state: &ProgressState, stage: &StageKey, word: &str, note: &str, reported: StageMetrics<'_>) {
         if !self.is_detailed(state) {
             return;
@@ -197,7 +198,7 @@ impl ProgressObserver {
     }
 }
 
-/// Escapes text from outside, without any colors.
+/// Escapes text from outside this program, including colors.
 fn foreign(text: &str) -> String {
     clean(text, AllowedCodes::Nothing).into_owned()
 }
@@ -206,7 +207,7 @@ fn template(text: &str) -> ProgressStyle {
     ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Returns the option `names` of an evaluation; empty for any other stage.
+/// Returns the option `names` of an evaluation, or an empty list for another stage.
 fn compared_models(config: &Template) -> Vec<String> {
     let names = match config {
         Template::Literal(config) => config.get("names").cloned(),
@@ -231,7 +232,7 @@ impl Observer for ProgressObserver {
             Event::AttemptStarted { stage, attempt, pool, .. } if pool != "in_process" => {
                 self.start(&mut state, stage, *attempt)
             }
-            // Found by a resumed run, not started by it.
+            // A resumed run continues this attempt, which an earlier engine started.
             Event::AttemptSubmitted { stage, attempt, handle } if !state.running.contains_key(stage) => {
                 self.print_line(&format!("{stage}: attempt {attempt} continues as {handle}"));
                 self.start(&mut state, stage, *attempt);
@@ -267,13 +268,13 @@ impl Observer for ProgressObserver {
                 let note = format!("{}{adopted}", digest.short());
                 self.published(&state, stage, "done", &note, (metrics, comparisons));
             }
-            // A check with a role is shown with any result, since a recipe claims both; another failed check is the
-            // stage's error.
+            // A check with a role is shown with any result, since a recipe depends on both results. Another failed
+            // check is already the error of its stage.
             Event::ChecksEvaluated { stage, results } => {
                 let shown = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));
                 shown.for_each(|r| self.print_line(&format!("{stage}: {}", check_text(r))));
             }
-            // The stage does not wait for a pool but for its inputs or another run.
+            // The stage waits for its inputs or another run, not for a pool.
             Event::Queued { stage, why } => {
                 if let Some((failed, error)) = state.failures.remove(stage) {
                     self.print_line(&format!("{stage}: attempt {failed} ended: {error}; {why}"));

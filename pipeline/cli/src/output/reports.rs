@@ -1,5 +1,5 @@
-//! Summaries of the reports of a run: title and first table of every report that no other stage of the run reads.
-//! Printed in full, reports would bury the main numbers; `artifacts export` provides them.
+//! Summarizes the reports of a run: title and first table of every report of its last stages. Complete reports would
+//! hide the main numbers; `artifacts export` provides them.
 
 use std::collections::HashSet;
 use trainyard_core::artifact::FileEntry;
@@ -8,9 +8,9 @@ use trainyard_core::{ArtifactKind, Result, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_store::Store;
 
-/// File with the text for terminals.
+/// Name of the report's file for humans.
 const TEXT: &str = "report.md";
-/// Maximum number of rows of a table that are shown.
+/// Maximum number of table rows that are shown.
 const ROWS: usize = 14;
 
 /// Summary of a report.
@@ -21,7 +21,8 @@ pub struct ReportHeadline {
     pub headline: String,
 }
 
-/// Returns the reports in plan order; empty for a run that failed before its last stage.
+/// Returns the summaries of the reports in plan order. The list is empty for a cancelled run, and for a run that failed
+/// before its last stages.
 pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<ReportHeadline>> {
     if view.finished.is_some_and(|(_, outcome)| outcome == RunOutcome::Cancelled) {
         return Ok(Vec::new());
@@ -33,7 +34,7 @@ pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<Re
     Ok(texts)
 }
 
-/// Returns the stages that no other stage of the run depends on, in plan order.
+/// Returns the stages on which no other stage of the run depends, in plan order.
 fn last_stages(view: &RunView) -> Vec<&StageView> {
     let followed: HashSet<&StageKey> = view.stages.iter().flat_map(|stage| &stage.after).collect();
     view.stages.iter().filter(|stage| !followed.contains(stage.key())).collect()
@@ -58,7 +59,7 @@ async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<R
     Ok(texts)
 }
 
-/// Returns the text up to the end of the first table, without text between the title and the table except headings.
+/// Returns the headings and the first table of a report, or its first lines if it has no table.
 fn headline(markdown: &str) -> String {
     let lines: Vec<&str> = markdown.lines().collect();
     let is_row = |line: &&str| line.starts_with('|');
@@ -71,7 +72,7 @@ fn headline(markdown: &str) -> String {
     shown.extend(headings.map(|line| line.trim_start_matches('#').trim().to_string()));
     shown.dedup();
     let mut text = format!("{}\n\n", shown.join(" · "));
-    // The head and its rule are not counted.
+    // The limit does not count the table's head and rule.
     text.push_str(&rows.iter().take(ROWS + 2).copied().collect::<Vec<_>>().join("\n"));
     if rows.len() > ROWS + 2 {
         text.push_str(&format!("\n… {} more rows", rows.len() - ROWS - 2));

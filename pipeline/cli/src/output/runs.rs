@@ -1,4 +1,4 @@
-//! Text and JSON of runs: one line in a list, or a page with every stage.
+//! Formats runs as text and JSON: one line in a list, or a page with every stage.
 
 use crate::output::human::{table, with_causes};
 use crate::output::metrics::{number, row_text};
@@ -23,7 +23,7 @@ pub struct RunSummaryRow {
     /// Reason why the journal cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
-    /// `None` if the journal cannot be read: zeros would be wrong.
+    /// `None` if the journal cannot be read, since zeros would be false.
     #[serde(flatten)]
     journal: Option<JournalSummary>,
 }
@@ -32,7 +32,7 @@ pub struct RunSummaryRow {
 #[derive(Debug, Serialize)]
 struct JournalSummary {
     workflow: String,
-    /// RFC 3339, UTC.
+    /// Time of creation in RFC 3339, UTC.
     created: String,
     seconds: f64,
     stages: usize,
@@ -60,7 +60,7 @@ impl RunSummaryRow {
         };
         Self { run: run.0.clone(), status, why: None, journal: Some(summary) }
     }
-    /// Creates the row of a run whose journal is damaged, or newer than this program.
+    /// Creates the row of a run whose journal is damaged, or was written by a newer version.
     pub fn damaged(run: &RunId, error: &Error) -> Self {
         Self { run: run.0.clone(), status: DAMAGED, why: Some(error.to_string()), journal: None }
     }
@@ -77,7 +77,7 @@ impl RunSummaryRow {
 impl JournalSummary {
     fn cells(&self) -> [String; 5] {
         let took = format_duration(Duration::from_secs_f64(self.seconds));
-        // Time to the second; the header names the zone.
+        // The time is cut to seconds; the header names the zone.
         let created = self.created.get(..19).unwrap_or_default().replace('T', " ");
         [self.workflow.clone(), created, took, self.stages.to_string(), self.hits.to_string()]
     }
@@ -86,7 +86,7 @@ impl JournalSummary {
 /// Status of a run whose journal cannot be read.
 const DAMAGED: &str = "damaged";
 
-/// Returns the displayed status of a run; an unfinished one is `running` while its writer is alive.
+/// Returns the displayed status of a run. An unfinished run is `running` while its writer is alive.
 pub fn state(view: &RunView, clock: &dyn Clock) -> &'static str {
     match (view.finished, writer_state(&view.writer, clock)) {
         (None, WriterState::Alive) => "running",
@@ -117,7 +117,7 @@ fn millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// Formats the whole view as JSON, with the run's id.
+/// Returns the complete view of a run as JSON, with the run's id and displayed status.
 pub fn json(run: &RunId, view: &RunView, clock: &dyn Clock) -> Result<Value> {
     let mut value = serde_json::to_value(view).map_err(|e| Error::bug(format!("the run has no JSON form: {e}")))?;
     value["run"] = json!(run.0);
@@ -146,7 +146,7 @@ pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
         explain_one(&mut text, stage);
     }
     for stage in &view.stages {
-        // A failed check named in the stage's error was already shown above.
+        // The error of the stage, shown above, already names its failed checks.
         let is_shown = |c: &&CheckResult| c.role.is_some() || (!c.passed && (!c.gates || stage.error.is_none()));
         for check in stage.checks.iter().filter(is_shown) {
             let value = check.value.map_or_else(|| "missing".to_string(), |v| format!("{v:.4}"));

@@ -1,4 +1,4 @@
-//! Text of schedules: a line in a table, or a page.
+//! Formats schedules as text: a line in a table, or a page.
 
 use super::human::table;
 use std::fmt::Write as _;
@@ -70,7 +70,7 @@ fn end(past: &PastTick) -> String {
     }
 }
 
-/// Returns the JSON text of a value.
+/// Returns the JSON name of a value as words: `_` becomes a blank.
 fn word(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_value(value).unwrap_or_default();
     json.as_str().unwrap_or_default().replace('_', " ")
@@ -92,7 +92,7 @@ fn starts(start: &ScheduleStart) -> String {
     }
 }
 
-/// Shortens RFC 3339 in UTC to `2026-11-21 02:00:00`.
+/// Shortens an RFC 3339 time in UTC to `2026-11-21 02:00:00`.
 fn short(time: &str) -> String {
     time.get(..19).unwrap_or(time).replace('T', " ")
 }

@@ -1,4 +1,4 @@
-//! Colors, only where the output is a terminal and `NO_COLOR` is not set.
+//! Colors text if the output is a terminal and `NO_COLOR` is not set.
 
 use std::io::IsTerminal as _;
 
@@ -11,12 +11,12 @@ const RED: &str = "\x1b[31;1m";
 const YELLOW: &str = "\x1b[33;1m";
 const GREEN: &str = "\x1b[32m";
 
-/// Wraps texts in terminal colors, or leaves them unchanged.
+/// Colors texts, or leaves them unchanged if colors are disabled.
 #[derive(Debug, Clone, Copy)]
 pub struct Style(bool);
 
 impl Style {
-    /// Colors for any output.
+    /// Enables colors for any output.
     #[cfg(test)]
     pub const ON: Self = Self(true);
 
@@ -26,7 +26,7 @@ impl Style {
     pub fn of_stderr() -> Self {
         Self(std::io::stderr().is_terminal() && is_allowed())
     }
-    /// Whether colors are enabled.
+    /// Returns whether colors are enabled.
     pub fn is_on(self) -> bool {
         self.0
     }
@@ -42,7 +42,7 @@ impl Style {
     pub fn green(self, text: &str) -> String {
         self.paint(GREEN, text)
     }
-    /// Colors a cell or word by its status: `done` green, `failed` red, `waiting` yellow.
+    /// Colors a status: `done` green, `failed` red, `waiting` yellow.
     pub fn status(self, text: &str) -> String {
         match text.trim() {
             "done" | "hit" | "ok" | "succeeded" => self.green(text),
@@ -59,7 +59,7 @@ impl Style {
     }
 }
 
-/// Whether colors are allowed; <https://no-color.org>: set and not empty means no.
+/// Returns whether `NO_COLOR` permits colors: it is unset or empty (<https://no-color.org>).
 fn is_allowed() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,19 +1,19 @@
-//! Tables for text output: padded columns that fit the terminal.
+//! Formats tables: padded columns that fit the terminal.
 
 use super::clean::{AllowedCodes, clean};
 use super::style::Style;
 use super::width;
 
-/// Spaces between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
-/// Minimum width to which a column is reduced.
+/// Minimum width to which a column is narrowed.
 const NARROWEST: usize = 12;
 /// Headers of status columns.
 const STATUS: [&str; 3] = ["", "decision", "status"];
 
-/// Formats a table: columns padded to their widest cell, two spaces between; columns of numbers are right-aligned. On a
-/// terminal, wide cells are wrapped between words. A line feed in a cell is shown as a symbol, so that no name looks
-/// like a row.
+/// Formats a table. Columns are padded to their widest cell, and columns of numbers are right-aligned. On a terminal,
+/// wide cells are wrapped between words. A line feed in a cell is replaced by a symbol, so that a name cannot look like
+/// a row.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let cell = |cell: &String| clean(cell, AllowedCodes::Nothing).replace('\n', "⏎");
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
@@ -67,7 +67,7 @@ fn is_numeric(rows: &[Vec<String>], column: usize) -> bool {
     !rows.is_empty() && rows.iter().all(|r| r.get(column).is_none_or(number))
 }
 
-/// Reduces the widest columns, one character at a time, until the table fits.
+/// Narrows the widest columns, one character at a time, until the table fits or all are at the minimum width.
 fn fit(natural: &[usize], max_width: usize) -> Vec<usize> {
     let mut widths = natural.to_vec();
     let gaps = GAP * widths.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Episodes of a trial, as text and as JSON.
+//! Formats the episodes of a trial as text and as JSON.
 
 use super::conversation::{self, PER_TOKEN};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use trainyard_api::{Component, TrialEpisode};
 use trainyard_app::trial::TrialResult;
 use trainyard_tables::EpisodeStatus;
 
-/// Formats every episode as a conversation, followed by a summary line.
+/// Formats every episode as a conversation, with a summary line at the end.
 pub fn text(result: &TrialResult) -> String {
     let mut text = String::new();
     for (i, tried) in result.episodes.iter().enumerate() {
@@ -17,7 +17,7 @@ pub fn text(result: &TrialResult) -> String {
     text + &summary(result)
 }
 
-/// Formats all episodes as JSON.
+/// Returns all episodes as JSON.
 pub fn document(result: &TrialResult) -> Value {
     let one = |tried: &TrialEpisode| {
         json!({
@@ -55,7 +55,7 @@ fn episode(tried: &TrialEpisode) -> String {
     text
 }
 
-/// Formats a component: `answer 1 × weight 0.5 = 0.5`.
+/// Formats a reward component: `answer 1 × weight 0.5 = 0.5`.
 fn weighted(component: &Component) -> String {
     let Component { name, weight, value } = component;
     match value {
@@ -64,7 +64,7 @@ fn weighted(component: &Component) -> String {
     }
 }
 
-/// Returns the row without its columns of tokens.
+/// Returns the row of an episode without its columns of tokens.
 fn cells(tried: &TrialEpisode) -> Value {
     let mut cells = serde_json::to_value(&tried.trajectory).unwrap_or_default();
     if let Some(cells) = cells.as_object_mut() {

@@ -1,18 +1,20 @@
-//! Terminal width, and text wrapped to it between words.
+//! Determines the width of the terminal, and wraps text to it between words.
 
 use terminal_size::{Width, terminal_size_of};
 
-/// Returns the number of columns of stdout's terminal; `None` if it is a pipe or a file, whose lines are never wrapped.
+/// Returns the number of columns of stdout's terminal, or `None` if stdout is a pipe or a file, whose lines are not
+/// wrapped.
 pub fn of_stdout() -> Option<usize> {
     terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| usize::from(columns))
 }
 
-/// Returns the number of columns of stderr's terminal; `None` if it is a pipe or a file.
+/// Returns the number of columns of stderr's terminal, or `None` if stderr is a pipe or a file.
 pub fn of_stderr() -> Option<usize> {
     terminal_size_of(std::io::stderr()).map(|(Width(columns), _)| usize::from(columns))
 }
 
-/// Wraps longer lines of a text, indented by two more. Colored lines are unchanged.
+/// Wraps the lines of a text that are longer than `width`, with continuation lines indented by two. Colored lines are
+/// unchanged.
 pub fn hang(text: &str, width: usize) -> String {
     let one = |line: &str| match line.chars().count() <= width || line.contains('\x1b') {
         true => line.to_string(),
@@ -21,14 +23,15 @@ pub fn hang(text: &str, width: usize) -> String {
     text.lines().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Wraps longer lines of a text, under their own indentation. A word wider than a line stays whole.
+/// Wraps the lines of a text that are longer than `width`, keeping their indentation. A word wider than a line is not
+/// broken.
 pub fn wrap(text: &str, width: usize) -> String {
     text.lines().map(|line| wrap_line(line, width)).collect::<Vec<_>>().join("\n")
 }
 
 fn wrap_line(line: &str, width: usize) -> String {
-    // Wrapped rows of a Markdown table are less readable than long ones; colored lines belong to tables that already
-    // fit.
+    // Wrapped rows of a Markdown table would be less readable than long rows. Colored lines belong to tables, which
+    // already fit.
     if line.chars().count() <= width || line.trim_start().starts_with('|') || line.contains('\x1b') {
         return line.to_string();
     }
@@ -41,7 +44,7 @@ fn wrap_line(line: &str, width: usize) -> String {
     format!("{}{joined}", &line[..indent])
 }
 
-/// Splits a cell into lines of at most this width.
+/// Splits a cell into lines of at most `width` characters. A wider word is not broken.
 pub fn break_cell(text: &str, width: usize) -> Vec<String> {
     break_words(text, width, width)
 }

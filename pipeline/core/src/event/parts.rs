@@ -1,4 +1,4 @@
-//! Parts of events: stages, selections, outcomes, grants, results of checks, and summaries of outputs.
+//! Defines the parts of events: stages, selections, outcomes, grants, results of checks, and summaries of outputs.
 
 use crate::artifact::{ArtifactKind, Manifest};
 use crate::digest::Digest;

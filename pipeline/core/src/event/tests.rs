@@ -1,4 +1,4 @@
-//! Tests of events in the journal's form, including those of later versions.
+//! Tests events in the journal's form, including events of later versions.
 
 use super::*;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Comparisons in manifests, and the numbers in them that checks and expressions address.
+//! Defines the comparisons in manifests, and the numbers of a comparison that checks and expressions address.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ impl Comparison {
         let (a, b, difference, low, high, n) = (None, None, None, None, None, None);
         Self { metric: metric.to_string(), a, b, difference, low, high, n, unit: String::new() }
     }
-    /// Returns one of the row's numbers.
+    /// Returns one of the row's numbers; `None` if it is missing.
     pub fn get(&self, of: ComparisonField) -> Option<f64> {
         match of {
             ComparisonField::A => self.a,
@@ -91,7 +91,7 @@ impl Comparison {
             ComparisonField::N => self.n.map(|n| n as f64),
         }
     }
-    /// Returns a number that is not finite, with its name.
+    /// Returns the first number that is not finite, with its name; `None` if all are finite.
     pub fn first_non_finite(&self) -> Option<(ComparisonField, f64)> {
         ComparisonField::ALL
             .into_iter()
@@ -100,7 +100,8 @@ impl Comparison {
     }
 }
 
-/// Returns the number that a check or expression names, in a stage's report.
+/// Returns the number that a check or expression names, from a stage's metrics or comparisons; `None` if the stage did
+/// not report it.
 pub fn look_up(
     metrics: &BTreeMap<String, f64>,
     comparisons: &[Comparison],

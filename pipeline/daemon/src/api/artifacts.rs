@@ -1,4 +1,4 @@
-//! Artifacts: those that a run published, and the manifest of one output.
+//! Lists the artifacts that a run published, and shows the manifest of one output.
 
 use super::error::{ApiError, ApiResult};
 use super::runs::{self, OutputRow};

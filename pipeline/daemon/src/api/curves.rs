@@ -1,4 +1,4 @@
-//! The learning curves of a stage.
+//! Shows the learning curves of a stage.
 
 use super::error::ApiResult;
 use super::state::ApiState;

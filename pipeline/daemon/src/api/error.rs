@@ -1,4 +1,4 @@
-//! Errors as JSON: `{"error": {"kind", "message", "help"}}`.
+//! Converts errors to JSON responses: `{"error": {"kind", "message", "help"}}`.
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};

@@ -1,9 +1,9 @@
-//! Authorization, before any handler receives a request.
+//! Authorizes every request before a handler receives it.
 //!
-//! With tokens, every path but `/health` requires one. Without, the server is bound to loopback, and a request must
-//! also name this machine in `Host`, which a web page whose domain resolves to 127.0.0.1 does not. A page of another
-//! origin cannot change anything, since a change requires a JSON body, for which a browser sends a preflight request
-//! that is denied.
+//! If the server has tokens, every path except `/health` requires a token. Without tokens, the server is bound to
+//! loopback, and the `Host` header of a request must name this machine; a web page whose domain resolves to 127.0.0.1
+//! sends another `Host`. A page of another origin cannot change anything: a change requires a JSON body, for which
+//! browsers send a preflight request, which the server denies.
 
 use super::error::ApiError;
 use super::state::ApiState;
@@ -22,7 +22,7 @@ pub struct RequestSender(pub String);
 /// Path that requires no token, for health checks.
 pub const HEALTH: &str = "/api/v1/health";
 
-/// Passes a request on or rejects it.
+/// Passes a request to its handler with the [`RequestSender`] as an extension, or rejects the request.
 pub async fn guard(State(app): State<Arc<ApiState>>, mut request: Request, next: Next) -> Response {
     match admitted(&app, &request) {
         Ok(sender) => {
@@ -33,7 +33,7 @@ pub async fn guard(State(app): State<Arc<ApiState>>, mut request: Request, next:
     }
 }
 
-/// Returns the choices of a server with these tokens.
+/// Returns the authorization rules of a server with `tokens`.
 pub fn policy(tokens: &ApiTokens) -> RequestPolicy {
     RequestPolicy {
         protected: !tokens.is_empty(),

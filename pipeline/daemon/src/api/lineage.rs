@@ -1,4 +1,4 @@
-//! Lineage: from an artifact back to all artifacts that it was made of.
+//! Shows the lineage of a stage's artifacts: all stages whose artifacts they were made from.
 
 use super::artifacts::{InputRow, input, manifest};
 use super::error::ApiResult;

@@ -1,4 +1,4 @@
-//! Logs of a stage.
+//! Shows the log of a stage.
 
 use super::error::ApiResult;
 use super::state::ApiState;

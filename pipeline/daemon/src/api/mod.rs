@@ -1,7 +1,7 @@
-//! The HTTP API under `/api/v1`: runs, artifacts and schedules as JSON.
+//! Serves the HTTP API under `/api/v1`: runs, artifacts and schedules as JSON.
 //!
-//! One list of routes (`routes`) makes both the server and its OpenAPI document, so the two always agree. Browser pages
-//! and programs access the store through it; it makes no decisions.
+//! The server and its OpenAPI document are built from one list of routes (`routes`), so they always agree. The API
+//! gives browser pages and programs access to the store, and makes no decisions.
 
 mod artifacts;
 mod curves;

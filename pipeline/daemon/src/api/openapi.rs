@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the routes and of their request and response types.
+//! Builds the OpenAPI document from the routes and their request and response types.
 
 use super::error::ErrorBody;
 use super::guard::{HEALTH, needed};
@@ -67,12 +67,12 @@ fn operation(route: &ApiRoute, path: &str, error: &Value, generator: &mut Schema
     operation
 }
 
-/// Returns the names in braces.
+/// Returns the names of the parameters in a path, which are in braces.
 fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// Returns one parameter for each property.
+/// Returns one query parameter for each property of a schema.
 fn of_query(schema: &Value) -> Vec<Value> {
     let required = |name: &str| schema["required"].as_array().is_some_and(|list| list.iter().any(|r| r == name));
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();

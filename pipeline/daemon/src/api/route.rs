@@ -1,4 +1,4 @@
-//! The type of routes.
+//! Defines the type of routes.
 
 use super::state::ApiState;
 use axum::http::Method;

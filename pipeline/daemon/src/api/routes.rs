@@ -1,4 +1,4 @@
-//! All routes: path, request, response and handler of each.
+//! Lists all routes, with the path, request, response and handler of each.
 
 use super::route::ApiRoute;
 use super::state::ApiState;

@@ -1,4 +1,4 @@
-//! Runs: list, show and cancel.
+//! Lists, shows and cancels runs.
 
 use super::error::{ApiError, ApiResult};
 use super::schedules::EmptyBody;
@@ -191,7 +191,8 @@ pub async fn show(
     }))
 }
 
-/// Requests a run to stop. Checking a writer on another host takes half a minute, too long for a response.
+/// Requests a run to stop, in the background: checking a writer on another host takes half a minute, which is too long
+/// for a response.
 pub async fn cancel(
     State(app): State<Arc<ApiState>>,
     Path(run): Path<String>,
@@ -213,18 +214,20 @@ pub async fn cancel(
     Ok(Json(CancelResponse { run, outcome: "requested".to_string() }))
 }
 
-/// Finds a run by its id, or `latest`.
+/// Returns the id of a run; `latest` is the newest run. Does not check that a run with another name exists. Errors: not
+/// found (no valid id, or no run at all).
 pub async fn find(app: &ApiState, name: &str) -> Result<RunId, ApiError> {
     let missing = || ApiError::not_found(format!("there is no run `{name}`"), "GET /api/v1/runs lists them");
     if name == "latest" {
         return app.store.list_runs().await?.pop().ok_or_else(missing);
     }
-    // Other characters would address other places of the store.
+    // Other characters could address other objects of the store.
     let is_id = name.len() >= 8 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if is_id { Ok(RunId(name.to_string())) } else { Err(missing()) }
 }
 
-/// Folds a run's journal.
+/// Folds the journal of the run with this name, and returns its id and view. Errors: not found (no such run), those of
+/// the store.
 pub async fn open(app: &ApiState, name: &str) -> Result<(RunId, RunView), ApiError> {
     let run = find(app, name).await?;
     match resume::read_run(&app.store, &run).await {

@@ -1,4 +1,4 @@
-//! Schedules: list, show, pause, resume, trigger and backfill.
+//! Lists, shows, pauses, resumes, triggers and backfills schedules.
 
 use super::error::{ApiError, ApiResult};
 use super::guard::RequestSender;

@@ -1,4 +1,4 @@
-//! The HTTP server: guarded routes, bounded bodies, and shutdown on interrupt.
+//! Runs the HTTP server, with guarded routes, bounded bodies, and shutdown on interrupt.
 
 use super::error::ApiError;
 use super::guard::{guard, policy};
@@ -45,7 +45,7 @@ pub async fn serve(listener: TcpListener, app: Arc<ApiState>, interrupt: Interru
     trainyard_http_server::serve(listener, router(app), ServerLimits::default(), busy(), stop).await;
 }
 
-/// Returns the body of the refusal of a connection above the limit.
+/// Returns the response body for a connection above the limit.
 fn busy() -> String {
     let help = "try again in a second".to_string();
     let message = "too many connections are open";

@@ -1,4 +1,4 @@
-//! Shared state of request handlers.
+//! Holds the state that request handlers share.
 
 use super::tokens::ApiTokens;
 use crate::daemon::DaemonShared;
@@ -25,7 +25,8 @@ pub struct ApiState {
 }
 
 impl ApiState {
-    /// Returns the sender of a request that changes a schedule.
+    /// Returns the author of a change to a schedule, for a request of the sender `name`. Counts the request, so that
+    /// its ids are unique.
     pub fn actor<'a>(&'a self, name: &'a str) -> Actor<'a> {
         let number = self.changes.fetch_add(1, Ordering::Relaxed);
         Actor { clock: self.clock.as_ref(), chance: self.chance.child("request", &[number]), name }

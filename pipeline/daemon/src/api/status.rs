@@ -1,4 +1,4 @@
-//! Health of the server and its daemon.
+//! Reports the health, the version and the problems of the server and its daemon.
 
 use super::error::ApiResult;
 use super::state::ApiState;

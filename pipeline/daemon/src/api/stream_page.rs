@@ -1,4 +1,4 @@
-//! Paginated streams of attempts: a log or a curve may be too long for one response.
+//! Reads the log or the learning curves of an attempt page by page, because either may be too long for one response.
 
 use super::error::ApiError;
 use super::runs::open;
@@ -36,7 +36,8 @@ pub struct StreamPage {
     pub more: bool,
 }
 
-/// Reads a page. Errors: unknown run or stage, those of the store.
+/// Reads a page of a stream. Without an attempt number in `query`, reads the last attempt; the page is empty if the
+/// stage has no attempt. Errors: not found (no such run or stage), those of the store.
 pub async fn read(
     app: &ApiState,
     run: &str,

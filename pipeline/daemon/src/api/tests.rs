@@ -1,5 +1,5 @@
-//! Checks the document against the server: every path responds, every response matches its schema, and unauthorized
-//! requests are rejected.
+//! Tests the OpenAPI document against the server: every path responds, every response matches its schema, and
+//! unauthorized requests are rejected.
 
 use super::openapi::document;
 use super::routes;

@@ -1,4 +1,4 @@
-//! Access rights: a file of tokens.
+//! Reads access rights from a file of tokens.
 //!
 //! ```text
 //! # role     name    token, or its SHA-256
@@ -6,7 +6,7 @@
 //! viewer     pages   2f0a9c41d7e84b5f9a6c
 //! ```
 //!
-//! A viewer reads, an operator also makes changes. Requests carry their token as `Authorization: Bearer TOKEN`.
+//! A viewer may read, and an operator may also make changes. Requests contain a token as `Authorization: Bearer TOKEN`.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -58,7 +58,8 @@ impl ApiTokens {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// Returns role and name of a token's owner. The comparison takes constant time.
+    /// Returns the role and name of a token's owner; `None` if no owner has this token. The comparison takes constant
+    /// time.
     pub fn holder(&self, token: &str) -> Option<(Role, &str)> {
         let hash = Digest::of(token.as_bytes());
         let mut found = None;

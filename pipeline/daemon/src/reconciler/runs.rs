@@ -1,4 +1,4 @@
-//! Completes promised runs: starts them, resumes abandoned ones, cancels and gives up.
+//! Completes promised runs: starts them, resumes abandoned runs, cancels runs, and gives up on runs that cannot begin.
 
 use super::{ReconcileContext, ScheduleReconciler, WatchedRun};
 use crate::effects::{DaemonNotification, RunProcessState, StartRunRequest};
@@ -19,7 +19,7 @@ use trainyard_store::CreateOutcome;
 const TRIES: u32 = 10;
 /// Time between two requests to cancel the same run.
 const CANCEL_AGAIN: Duration = Duration::from_secs(30);
-/// Promised runs that are checked in one pass.
+/// Maximum number of runs that have not begun and are checked in one pass.
 const RUNS_PER_PASS: usize = 16;
 /// Longest time between two attempts.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -36,7 +36,8 @@ struct TickObject {
 }
 
 impl ScheduleReconciler {
-    /// Reads the journals of promised runs.
+    /// Reads new batches of the journals of open runs, and forgets runs that are no longer open. Reads at most
+    /// [`RUNS_PER_PASS`] journals of runs that have not begun.
     pub(super) async fn read_journals(&mut self, context: ReconcileContext<'_>) -> Result<()> {
         let now = context.clock.monotonic();
         let state = self.log.state();
@@ -58,7 +59,7 @@ impl ScheduleReconciler {
         }
         Ok(())
     }
-    /// Records finished runs.
+    /// Records the end of finished runs in the log.
     pub(super) async fn record_finished(&mut self, context: ReconcileContext<'_>) -> Result<()> {
         let finished: Vec<(RunId, TickOutcome)> =
             self.runs.iter().filter_map(|(run, f)| Some((run.clone(), f.watch.finished()?))).collect();
@@ -91,13 +92,14 @@ impl ScheduleReconciler {
         }
         Ok(())
     }
-    /// Handles processes that ended and left their runs unfinished.
+    /// Handles processes that ended and left their runs unfinished: schedules another try, or gives up and cancels the
+    /// run if it has begun.
     pub(super) async fn reap_processes(&mut self, context: ReconcileContext<'_>) -> Result<()> {
         let now = context.clock.monotonic();
         let mut given_up = Vec::new();
         for (run, watched) in self.runs.iter_mut().filter(|(_, watched)| watched.started) {
             let RunProcessState::Ended { code, stderr } = context.effects.process(run) else { continue };
-            // The process may have written the end just now, or another the beginning.
+            // The process may have written the end of the run just before, or another process the beginning.
             watched.watch.poll(now).await?;
             watched.started = false;
             if watched.watch.finished().is_some() {
@@ -105,7 +107,8 @@ impl ScheduleReconciler {
             }
             watched.tries += 1;
             watched.not_before = now + backoff(watched.tries);
-            // Exit 2: the file or its parameters are wrong. 3: the store is unavailable, which is temporary.
+            // Exit code 2 means that the file or its parameters are invalid, 3 that the store is unavailable, which is
+            // temporary.
             let hopeless = code == Some(2) || (watched.tries >= TRIES && code != Some(3));
             tracing::warn!(%run, ?code, tries = watched.tries, stderr, "the process of a run left it unfinished");
             if hopeless && watched.watch.writer().is_some() {
@@ -120,7 +123,7 @@ impl ScheduleReconciler {
         }
         Ok(())
     }
-    /// Starts, cancels and forgets runs.
+    /// Starts, cancels and supersedes runs, as [`steps`] decides.
     pub(super) async fn start_and_cancel(&mut self, context: ReconcileContext<'_>) -> Result<()> {
         let overlap = self.log.state().definition.as_ref().map_or(Overlap::Queue, |d| d.schedule.overlap);
         let open: Vec<PendingTick> = self.log.state().open.clone();
@@ -166,7 +169,8 @@ impl ScheduleReconciler {
             context.effects.cancel(run);
         }
     }
-    /// Starts a process for the run of a tick, if it belongs to this daemon.
+    /// Starts a process for the run of a tick, if this daemon may start it now and the tick has no other run. Repeats
+    /// the cancel request instead if the run is being cancelled.
     async fn start(&mut self, context: ReconcileContext<'_>, open: &PendingTick) -> Result<()> {
         let now = context.clock.monotonic();
         let Some(watched) = self.runs.get(&open.run) else { return Ok(()) };
@@ -200,8 +204,8 @@ impl ScheduleReconciler {
         }
         Ok(())
     }
-    /// Whether this daemon may begin or resume a run: its own, and those of daemons that are gone. Once a run has
-    /// begun, its journal names the owner.
+    /// Returns whether this daemon may begin or resume a run: one that it promised itself, one whose daemon has died,
+    /// or one that has begun, whose journal names its owner.
     fn may_start(&self, context: ReconcileContext<'_>, open: &PendingTick, watched: &WatchedRun) -> bool {
         if watched.watch.writer().is_some() || open.by == self.daemon_name {
             return true;
@@ -211,7 +215,7 @@ impl ScheduleReconciler {
             None => watched.watch.idle_time(context.clock.monotonic()) >= SILENCE,
         }
     }
-    /// Fires the tick in the store; returns whether it belongs to this run.
+    /// Creates the object of the tick in the store; returns false if the tick belongs to another run.
     async fn put_tick(&self, context: ReconcileContext<'_>, open: &PendingTick) -> Result<bool> {
         let object = TickObject {
             format: 1,

@@ -1,4 +1,4 @@
-//! A reconciler with scripted effects: runs that cannot begin, and runs that other daemons own.
+//! Tests a reconciler with scripted effects: runs that cannot begin, and runs that other daemons own.
 
 use super::*;
 use crate::effects::{DaemonEffects, DaemonNotification, RunProcessState, StartRunRequest};

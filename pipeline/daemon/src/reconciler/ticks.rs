@@ -1,4 +1,4 @@
-//! Promises runs: for due ticks, for new artifacts and files, and for backfills.
+//! Promises runs for due ticks, for new artifacts and files, and for backfills.
 
 use super::{ReconcileContext, ScheduleReconciler};
 use crate::effects::DaemonNotification;
@@ -10,11 +10,11 @@ use trainyard_core::{Clock, Result, RunId};
 use trainyard_spec::schedule::{Overlap, ScheduleStart};
 use trainyard_store::layout;
 
-/// Ticks of a backfill that are decided in one pass.
+/// Maximum number of ticks of a backfill that are decided in one pass.
 const BACKFILLED: usize = 64;
 
 impl ScheduleReconciler {
-    /// Decides about every due tick.
+    /// Records a decision about every due tick in the log.
     pub(super) async fn fire(&mut self, context: ReconcileContext<'_>, now: i64) -> Result<()> {
         let moment = DecisionTime { now, seen: self.last_check };
         let (name, author) = (self.log.name().to_string(), self.daemon_name.clone());
@@ -38,7 +38,8 @@ impl ScheduleReconciler {
         }
         Ok(())
     }
-    /// Fires triggers. Those that appear during a pause, or during a run that must not overlap, wait.
+    /// Records new triggers in the log and promises their runs. Triggers that appear during a pause, or during a run
+    /// that must not overlap, wait.
     pub(super) async fn fire_triggers(&mut self, context: ReconcileContext<'_>, now: i64) -> Result<()> {
         let state = self.log.state();
         let Some(schedule) = state.active_definition().map(|definition| definition.schedule.clone()) else {
@@ -89,7 +90,7 @@ impl ScheduleReconciler {
         }
         Ok(())
     }
-    /// Reports skipped and late ticks.
+    /// Notifies users of skipped and late ticks, and logs all decisions.
     fn notify(&self, context: ReconcileContext<'_>, now: i64, event: ScheduleEvent) {
         let schedule = self.log.name().to_string();
         match event {
@@ -108,7 +109,8 @@ impl ScheduleReconciler {
             _ => {}
         }
     }
-    /// Promises runs for as many ticks of backfills as may run at once.
+    /// Promises runs for as many ticks of each backfill as may run at once; skips ticks that already had a run. Does
+    /// nothing during a pause.
     pub(super) async fn backfill(&mut self, context: ReconcileContext<'_>, now: i64) -> Result<()> {
         let state = self.log.state();
         if state.paused.is_some() {

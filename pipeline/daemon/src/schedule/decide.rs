@@ -1,8 +1,9 @@
-//! Decides which ticks fire now: a pure function of the schedule, the state of its log, and the time.
+//! Decides which ticks fire now, as a pure function of the schedule, the state of its log, and the time.
 //!
-//! A tick that comes due while a daemon watches is on time; any other one was missed, and `catchup` determines its
-//! fate. The newest tick that was missed by less than a minute counts as on time, so that a restart loses none. A clock
-//! that is set forward makes missed ticks. One that is set back never fires a tick again, since decisions are final.
+//! A tick that comes due while a daemon watches is on time. Any other tick was missed, and `catchup` determines whether
+//! it still fires. The newest tick counts as on time if it was missed by less than a minute, so that a restart loses no
+//! tick. Setting the clock forward causes missed ticks. Setting it back never fires a tick again, since decisions are
+//! final. `docs/design/0013-schedules.md` explains the design.
 
 use super::event::{SkipReason, Tick};
 use super::state::ScheduleState;
@@ -49,7 +50,8 @@ pub enum TickDecision {
     },
 }
 
-/// Decides about the ticks that came due, oldest first. `name` is that of the schedule.
+/// Decides about the ticks that came due, oldest first. `name` is the name of the schedule. Decides nothing for a
+/// schedule that is paused, removed, or not started by the clock.
 pub fn decide(name: &str, state: &ScheduleState, moment: DecisionTime) -> Vec<TickDecision> {
     let Some(definition) = state.active_definition().filter(|_| state.paused.is_none()) else { return Vec::new() };
     let Some(pattern) = definition.schedule.pattern() else { return Vec::new() };
@@ -87,7 +89,7 @@ pub fn next_due(name: &str, state: &ScheduleState, now: i64) -> Option<i64> {
     pattern.between(from, i64::MAX, 3).iter().map(due).find(|at| *at > now)
 }
 
-/// Returns the delay of a tick in milliseconds: the same for every daemon.
+/// Returns the delay of a tick in milliseconds: a random time below the schedule's jitter, equal for every daemon.
 pub fn delay(name: &str, schedule: &Schedule, tick: i64) -> u64 {
     match schedule.jitter_millis {
         0 => 0,
@@ -98,7 +100,7 @@ pub fn delay(name: &str, schedule: &Schedule, tick: i64) -> u64 {
 /// An undecided tick.
 struct TickCandidate {
     at: i64,
-    /// Whether the tick is caught up: it waits for the runs before it, whatever `overlap` is.
+    /// Whether the tick is caught up; such a tick is not skipped because of an overlap.
     late: bool,
     passed_over: u64,
     missed: bool,
@@ -133,7 +135,8 @@ impl DueTicks<'_> {
         }
         found
     }
-    /// Returns every tick of the window, and one that counts the older ones.
+    /// Returns every undecided tick of the catch-up window; the first one counts the older ticks as passed over. If
+    /// only ticks older than the window are undecided, returns the newest of them as missed.
     fn all(&self, newest: i64, on_time: &[i64]) -> Vec<TickCandidate> {
         let (now, looked) = (self.moment.now, self.looked());
         let window = self.schedule.catchup_window_millis.max(grace());
@@ -189,7 +192,8 @@ impl DueTicks<'_> {
         }
         Some(tick)
     }
-    /// Returns undecided ticks that came due after one time and up to another; the newest ones if there are very many.
+    /// Returns the undecided ticks that came due after `after` and up to `until`; only the newest if there are more
+    /// than [`COUNTED`].
     fn undecided(&self, after: i64, until: i64) -> Vec<i64> {
         let from = after.saturating_sub_unsigned(self.schedule.jitter_millis).max(self.begin());
         let came_due = |tick: &i64| (after + 1..=until).contains(&self.due(*tick));
@@ -204,7 +208,7 @@ impl DueTicks<'_> {
         ticks.reverse();
         ticks
     }
-    /// Counts the undecided ticks between the last decided one, or the begin, and this one.
+    /// Counts the ticks between the last decided tick before `tick`, or [`Self::begin`], and `tick`.
     fn passed_before(&self, tick: i64) -> u64 {
         let decided = self.state.decided.range(..tick).next_back().copied();
         let from = decided.unwrap_or(i64::MIN).max(self.begin());

@@ -1,4 +1,4 @@
-//! Hand-made cases of ticks: on time, missed, caught up, overlapping, delayed, and under clocks that jump.
+//! Tests decisions about ticks that are on time, missed, caught up, overlapping or delayed, and under clocks that jump.
 
 use super::decide::*;
 use super::event::{Definition, ScheduleEvent, ScheduleRecord, SkipReason, Tick, TickOutcome};
@@ -222,7 +222,7 @@ fn waiting_ticks_are_limited() {
 }
 
 proptest! {
-    /// No tick fires twice or before its time, whatever the clock does and whenever a daemon checks.
+    /// No tick fires twice or before its time, for any jumps of the clock and any times of checks.
     #[test]
     fn every_tick_fires_at_most_once(
         steps in prop::collection::vec((-3 * HOUR..3 * HOUR, any::<bool>(), any::<bool>()), 1..60),
@@ -253,7 +253,7 @@ proptest! {
         }
     }
 
-    /// A daemon that checks every few seconds fires exactly the ticks of the pattern, whatever `catchup` is.
+    /// A daemon that checks every few seconds fires exactly the ticks of the pattern, for every `catchup`.
     #[test]
     fn frequent_checks_fire_every_tick(
         pauses in prop::collection::vec(1..50_000_i64, 100..300),

@@ -1,8 +1,8 @@
-//! Records of a schedule's log.
+//! Defines the records of a schedule's log.
 //!
-//! The log is the source of truth of a schedule: every decision of every daemon, every pause and backfill is a record
-//! under the next number, put create-only. A process reads all earlier records before it decides, so of two daemons
-//! that decide the same thing one finds the other's record.
+//! The log is the source of truth of a schedule: every decision of every daemon, every pause and every backfill is a
+//! create-only record under the next number. A process reads all earlier records before it decides, so of two daemons
+//! that make the same decision, the slower one finds the record of the other.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,11 +52,11 @@ pub enum ScheduleEvent {
         /// Backfill of the tick.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backfill: Option<String>,
-        /// Listing of the place of files, if the tick is for files: see [`ScheduleEvent::Listed`].
+        /// Listing of the watched files, if the tick was triggered by files: see [`ScheduleEvent::Listed`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         listing: Option<Digest>,
     },
-    /// Baseline of the place of files: from now on all other files are new.
+    /// Baseline of the watched files: from now on, all files that the listing does not contain are new.
     Listed {
         /// Digest of the stored listing.
         listing: Digest,

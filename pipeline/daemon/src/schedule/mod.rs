@@ -1,5 +1,5 @@
-//! Schedules as data: the records of a schedule's log, the state that they add up to, and the next steps. Nothing here
-//! has effects.
+//! Defines schedules as data: the records of a schedule's log, the state that results from them, and the next steps.
+//! All functions of this module are free of effects.
 
 pub mod decide;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The state of a schedule: a fold that is a function of the log's records alone, like that of a run's journal.
+//! Folds the records of a schedule's log into the state of the schedule. Like the view of a run, the state is a
+//! function of the records alone.
 
 use super::event::{BackfillRequest, Definition, ScheduleEvent, ScheduleRecord, SkipReason, Tick, TickOutcome};
 use schemars::JsonSchema;
@@ -6,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use trainyard_core::{Digest, RunId};
 
-/// Ticks of the clock that are remembered as decided. Forgotten ticks still have their objects.
+/// Maximum number of ticks that are remembered as decided, separately for the clock and for triggers. Fired ticks that
+/// are forgotten still have their objects in the store.
 const REMEMBERED: usize = 4_096;
 /// Finished and skipped ticks that are kept for display.
 const RECENT: usize = 50;
-/// Finished backfills that are kept for display.
+/// Number of backfills above which cancelled ones are dropped.
 const BACKFILLS: usize = 20;
 
 /// State of a schedule.
@@ -18,11 +20,11 @@ const BACKFILLS: usize = 20;
 pub struct ScheduleState {
     /// Number of the next record.
     pub next: u64,
-    /// Definition in force; `None` before the first file was read.
+    /// Current definition; `None` before the first file was read.
     pub definition: Option<Definition>,
     /// Whether the file was removed.
     pub removed: bool,
-    /// Pause in force.
+    /// Current pause; `None` if the schedule is not paused.
     pub paused: Option<Pause>,
     /// Time of definition or resumption (Unix milliseconds); ticks up to it are ignored.
     pub since: i64,
@@ -30,7 +32,7 @@ pub struct ScheduleState {
     pub decided: BTreeSet<i64>,
     /// Names of ticks of triggers, in the order of firing.
     pub appeared: VecDeque<String>,
-    /// Digest of the last listing of the place of files.
+    /// Digest of the last listing of the watched files.
     pub listing: Option<Digest>,
     /// Ticks with unfinished runs, in the order of firing.
     pub open: Vec<PendingTick>,
@@ -68,7 +70,7 @@ pub struct PendingTick {
     pub by: String,
     /// Time of the promise, in Unix milliseconds.
     pub at: i64,
-    /// Definition in force at that time.
+    /// Definition that was current at that time.
     pub definition: Definition,
     /// Backfill of the tick.
     pub backfill: Option<String>,
@@ -120,7 +122,7 @@ impl ScheduleState {
         match &record.event {
             ScheduleEvent::Defined { definition } => {
                 let same = !self.removed && self.definition.as_ref().is_some_and(|d| d.schedule == definition.schedule);
-                // Another text with the same times does not forget missed ticks.
+                // A new text of the file with the same schedule must not forget missed ticks.
                 if !same {
                     self.since = at;
                     self.listing = None;
@@ -192,13 +194,13 @@ impl ScheduleState {
     pub fn backfill(&self, id: &str) -> Option<&Backfill> {
         self.backfills.iter().find(|backfill| backfill.request.id == id)
     }
-    /// Returns the definition in force, unless its file was removed.
+    /// Returns the current definition; `None` before the first one, and after its file was removed.
     pub fn active_definition(&self) -> Option<&Definition> {
         self.definition.as_ref().filter(|_| !self.removed)
     }
 
     fn fire(&mut self, record: &ScheduleRecord, tick: &Tick, run: &RunId, backfill: Option<&String>) {
-        // A process that fires has read a definition.
+        // A process fires a tick only after it has read a definition.
         let Some(definition) = self.definition.clone() else { return };
         match backfill {
             None => {
@@ -264,7 +266,7 @@ impl ScheduleState {
     fn backfill_mut(&mut self, id: &str) -> Option<&mut Backfill> {
         self.backfills.iter_mut().find(|backfill| backfill.request.id == id)
     }
-    /// Drops the oldest backfills that start no more ticks and have no open tick.
+    /// Drops the oldest cancelled backfills without open ticks while there are more than [`BACKFILLS`] backfills.
     fn forget_backfills(&mut self) {
         while self.backfills.len() > BACKFILLS {
             let open = &self.open;

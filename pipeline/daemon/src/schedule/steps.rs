@@ -1,5 +1,5 @@
-//! Decides which promised runs start, and which are stopped: a pure function of the open ticks and the states of their
-//! runs.
+//! Decides which promised runs start and which are stopped, as a pure function of the open ticks and the states of
+//! their runs.
 
 use super::state::PendingTick;
 use trainyard_spec::schedule::Overlap;
@@ -28,8 +28,8 @@ pub enum ScheduleStep {
     Supersede(usize),
 }
 
-/// Returns the next steps, oldest first. A run that has begun is always completed, unless it is to be canceled. Runs of
-/// backfills start at once: their number was bounded when they were promised.
+/// Returns the next steps, oldest first. A run that has begun is always completed, unless `overlap` cancels it for a
+/// newer tick. Runs of backfills start at once: their number was bounded when they were promised.
 pub fn steps(overlap: Overlap, open: &[(&PendingTick, TickRunState)]) -> Vec<ScheduleStep> {
     let own: Vec<usize> = (0..open.len()).filter(|i| open[*i].0.backfill.is_none()).collect();
     let mut steps = Vec::new();

@@ -1,8 +1,9 @@
-//! Two daemons on one store, under a seeded scheduler: at every request to the store it chooses which task continues,
-//! crashes daemons and processes of runs between any two requests, loses requests and responses, and moves clocks.
+//! Simulates two daemons on one store under a seeded scheduler. At every request to the store, the scheduler chooses
+//! the task that continues. It crashes daemons and processes of runs between any two requests, loses requests and
+//! responses, and moves clocks.
 //!
-//! At the end the store is audited: each tick has one run, and each run one beginning and one end. `TRAINYARD_SEEDS` is
-//! the number of seeds, `TRAINYARD_SEED` repeats one.
+//! At the end the simulation audits the store: each tick must have one run, and each run one beginning and one end.
+//! `TRAINYARD_SEEDS` sets the number of seeds, and `TRAINYARD_SEED` repeats one seed.
 
 mod stepping;
 mod world;
@@ -146,7 +147,8 @@ impl Simulation {
         self.draw.below(n) == 0
     }
 
-    /// Runs chaos, then calm until everything is settled.
+    /// Runs the simulated time with faults, then without faults until all ticks are settled. Panics if they do not
+    /// settle within [`TURNS`].
     async fn run(&mut self) {
         while self.now < BEGIN + SPAN {
             self.turn(true).await;
@@ -197,7 +199,7 @@ impl Simulation {
             self.wait_if_asleep(pending).await;
         }
     }
-    /// Advances time, and sets clocks wrong or right.
+    /// Advances time. During chaos, also sets a clock to an incorrect or the correct time now and then.
     fn advance(&mut self, chaos: bool) {
         let by = 200 + self.draw.below(4_000) as i64;
         self.now += by;

@@ -1,4 +1,4 @@
-//! An `object_store` in memory that yields to other tasks before and after each request.
+//! Provides an in-memory `object_store` that yields to other tasks before and after each put and get.
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-/// A view of the shared inner store.
+/// In-memory store whose puts and gets take turns with other tasks.
 #[derive(Debug)]
 pub struct Stepping {
     inner: InMemory,
@@ -29,11 +29,11 @@ impl Stepping {
         // The simulation sets itself up without turns.
         Arc::new(Self { inner: InMemory::new(), turn, through })
     }
-    /// Whether a task gave up its turn since the last call.
+    /// Returns whether a task gave up its turn since the last call.
     pub fn took_a_turn(&self) -> bool {
         self.turn.swap(false, Ordering::SeqCst)
     }
-    /// Makes requests take no turns until this is undone.
+    /// Sets whether requests run through without taking turns.
     pub fn run_through(&self, yes: bool) {
         self.through.store(yes, Ordering::SeqCst);
     }

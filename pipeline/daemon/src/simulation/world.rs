@@ -1,4 +1,4 @@
-//! Surroundings of simulated daemons: clocks, and processes of runs that write real journals.
+//! Simulates the surroundings of daemons: clocks, and processes of runs that write real journals.
 
 use crate::effects::{DaemonEffects, DaemonNotification, RunProcessState, StartRunRequest};
 use futures::future::BoxFuture;
@@ -216,7 +216,7 @@ fn record(event: Event) -> serde_json::Value {
     EventRecord { at: 0, event }.to_value().unwrap()
 }
 
-/// Reads a journal: whether it has a beginning, an end, and its writer.
+/// Reads a journal; returns its reader, whether the run was created, whether it has finished, and its last writer.
 async fn read(world: &World, run: &RunId) -> Result<(JournalReader, bool, bool, Option<String>)> {
     let mut journal = JournalReader::new(&world.store, run);
     let (mut created, mut finished, mut writer) = (false, false, None);
@@ -234,7 +234,7 @@ async fn carry_out(world: Arc<World>, host: usize, run: RunId, name: String) -> 
     if finished {
         return 2;
     }
-    // A process on another host would be watched for 30 s, which the daemon has done.
+    // The real process watches a writer on another host for 30 s; here the daemon has done so already.
     if writer.is_some_and(|writer| world.sees_alive(host, &writer) == Some(true)) {
         return 3;
     }

@@ -1,4 +1,4 @@
-//! One stage of a run's fold: status, attempts, and published outputs.
+//! Holds one stage of a run's fold: status, attempts, and published outputs.
 
 use super::time::{optional_time, time};
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ pub struct StageView {
     pub checks: Vec<CheckResult>,
     /// Error of a failed stage.
     pub error: Option<Error>,
-    /// Why it runs, waits, was skipped or is blocked.
+    /// Reason why the stage runs, waits, was skipped or is blocked.
     pub why: Option<String>,
     /// Start of the first attempt, in Unix milliseconds.
     #[serde(serialize_with = "optional_time")]
@@ -261,7 +261,7 @@ impl StageView {
         });
     }
 
-    /// Handles a handle; also restores an attempt that a new writer had considered lost.
+    /// Records the handle of an attempt, and restores an attempt that a new writer had considered lost.
     fn attempt_submitted(&mut self, number: AttemptNumber, handle: &str) {
         if self.status == StageStatus::Pending {
             self.status = StageStatus::Running;

@@ -1,4 +1,4 @@
-//! Tests of the fold on handwritten journals.
+//! Tests the fold on handwritten journals.
 
 use super::*;
 use trainyard_core::event::{GrantSummary, PlannedStage};

@@ -1,4 +1,4 @@
-//! Times of a run in JSON: RFC 3339 in UTC, where the fold itself keeps Unix milliseconds.
+//! Serializes times of a run as RFC 3339 in UTC; the fold itself keeps Unix milliseconds.
 
 use serde::Serializer;
 use serde::ser::SerializeStruct as _;

@@ -1,4 +1,4 @@
-//! Summary of a run for lists of runs.
+//! Summarizes a run for lists of runs.
 
 use super::stage::StageStatus;
 use serde::{Deserialize, Serialize};

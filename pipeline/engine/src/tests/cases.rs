@@ -1,4 +1,4 @@
-//! Exact cases, one rule each.
+//! Tests exact cases, one rule each.
 
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};

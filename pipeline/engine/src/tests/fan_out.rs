@@ -1,4 +1,5 @@
-//! Late fan-out: rows from a preview or from the table, instance bound to instance, all instances to `many`.
+//! Tests late fan-out: rows from a preview or from the table, bindings of instance to instance, and of all instances to
+//! a `many` port.
 
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};

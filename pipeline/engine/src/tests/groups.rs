@@ -1,4 +1,4 @@
-//! Tests of groups: companions start with their lead, all or none, end with it, and are retried with it.
+//! Tests groups: companions start with their lead, all or none, end with it, and are retried with it.
 
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
@@ -237,7 +237,7 @@ fn stage_fails_after_its_wait_limit() {
     for _ in 0..3 {
         sim.now = sim.engine.next_wake().unwrap();
         sim.feed(Input::Tick);
-        // The try is over, and after the backoff the group waits again.
+        // The try has ended, and after the backoff the group waits again.
         if let Some(at) = sim.engine.next_wake() {
             sim.now = at;
             sim.feed(Input::Tick);

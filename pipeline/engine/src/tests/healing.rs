@@ -1,4 +1,4 @@
-//! A damaged generation is computed again as the next one, once, and no other stage is.
+//! Tests that a damaged generation is computed again as the next one, once, and that no other stage is.
 
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
@@ -78,13 +78,13 @@ fn lookup_only_stage_is_not_recomputed() {
     assert_eq!((again.status("a"), again.status("b")), (Failed, Blocked));
 }
 
-/// Gives the newest generation of a stage wrong bytes, which only a reader notices.
+/// Corrupts the bytes of the newest generation of a stage, which only a reader notices.
 fn spoil(sim: &mut Simulation, stage: &str) {
     let newest = sim.store.iter().rfind(|(_, m)| m.provenance.stage == key(stage)).map(|(name, _)| name.clone());
     sim.unread.extend(newest);
 }
 
-/// Returns run number 1 of a plan whose stages of these names were published before and have wrong bytes.
+/// Returns run number 1 of a plan whose stages of these names were published before and have corrupt bytes.
 fn spoiled(first_plan: &Plan, second_plan: &Plan, stages: &[&str]) -> Simulation {
     let mut first = Simulation::new(first_plan, setup());
     assert_eq!(first.finish(), RunOutcome::Succeeded);
@@ -95,7 +95,7 @@ fn spoiled(first_plan: &Plan, second_plan: &Plan, stages: &[&str]) -> Simulation
 
 #[test]
 fn damage_that_only_a_reader_finds_is_healed_before_the_reader_runs_again() {
-    // Names and sizes are right, so `a` is a hit; the attempt of `b` reads the bytes.
+    // Names and sizes are correct, so `a` is a hit; the attempt of `b` reads the bytes.
     let mut consumer = node("b").reads(&["a"]);
     consumer.config = Template::Literal(json!({"tail": "two"}));
     consumer.retry.attempts = 1;

@@ -1,4 +1,4 @@
-//! Plans of many stages: no step takes quadratic time, and ended stages use little memory.
+//! Tests plans of many stages: no step takes quadratic time, and ended stages use little memory.
 
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};
@@ -48,7 +48,7 @@ fn in_process_stages_in_progress_are_bounded() {
         assert!(engine.states.iter().filter(|state| state.spec.is_some()).count() <= 2_048);
         let Some(node) = lookups.pop_front() else { break };
         responses += 1;
-        // One node fails, to cover room made by another kind of end.
+        // One node fails, so that a slot is also freed by a failure.
         let answer = if responses == 9 { Err(Error::invalid("403")) } else { Ok(hit(&engine, node)) };
         step = engine.step(0, Input::LookedUp { node, answer });
     }

@@ -1,4 +1,4 @@
-//! Values known only during the run are validated and completed like those that `check` knows.
+//! Tests that values known only during the run are validated and completed like those that `check` knows.
 
 use super::simulation::Simulation;
 use super::{Build, Complete, key, node, plan, setup};

@@ -1,4 +1,4 @@
-//! Engine under test: handwritten plans, a simulated store and executor, invariants checked after every step.
+//! Tests the engine on handwritten plans with a simulated store and executor. Invariants are checked after every step.
 
 mod cases;
 mod fan_out;

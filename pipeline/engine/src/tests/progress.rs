@@ -1,4 +1,4 @@
-//! Stages whose attempts fail repeatedly, with and without progress.
+//! Tests stages whose attempts fail repeatedly, with and without progress.
 
 use super::cases::{Outcome, metrics};
 use super::simulation::Simulation;

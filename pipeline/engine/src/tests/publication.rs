@@ -1,4 +1,4 @@
-//! Publication of results: adopted, put again, recovered, or refused.
+//! Tests the publication of results: adopted, put again, recovered, or refused.
 
 use super::cases::metrics;
 use super::simulation::Simulation;

@@ -1,5 +1,5 @@
-//! Random plans, orders, faults, and a crash after any journal write: the invariants hold after every step, the same
-//! artifacts are published as in a quiet run, and nothing is published twice.
+//! Tests random plans, orders, faults, and a crash after any journal write: the invariants hold after every step, the
+//! same artifacts are published as in a run without faults, and no stage is published twice.
 
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};
@@ -30,7 +30,7 @@ fn random_plan(d: &mut PhiloxRng) -> Plan {
             3 if at > 0 => one.config = nodes.first().map_or(one.config.clone(), |n: &PlanNode| n.config.clone()),
             _ => {}
         }
-        // A companion server, for which there has to be room.
+        // A companion server, which needs free resources.
         let server = (d.below(4) == 0 && one.resources[0].cpus == Some(1)).then(|| {
             let server = node(&format!("c{at}"));
             let (after, beside) = (one.after.clone(), Some(one.key.clone()));
@@ -74,7 +74,7 @@ fn run_randomly(sim: &mut Simulation, d: &mut PhiloxRng) {
 }
 
 fn random_step(sim: &mut Simulation, d: &mut PhiloxRng) {
-    // Now and then an old input comes again.
+    // Sometimes an earlier input arrives again.
     if d.below(6) == 0 && sim.seen.len() > 1 {
         let old = sim.seen[1 + d.below(sim.seen.len() as u64 - 1) as usize].clone();
         if matches!(old, Input::Ended { .. } | Input::Published { .. } | Input::Tick | Input::Recovered { .. }) {

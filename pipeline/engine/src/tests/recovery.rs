@@ -1,4 +1,4 @@
-//! Attempts that outlive their engine: their handles, and how the next engine continues them.
+//! Tests attempts that outlive their engine: their handles, and how the next engine continues them.
 
 use super::simulation::Simulation;
 use super::{key, node, plan, setup};

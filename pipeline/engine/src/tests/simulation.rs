@@ -1,4 +1,4 @@
-//! A simulated store, executor and journal around the engine, with the invariants of a run.
+//! Simulates a store, an executor and a journal around the engine, and checks the invariants of a run.
 
 use crate::fold::{RunView, StageStatus};
 use crate::node::{NodeOutcome, NodePhase};
@@ -18,10 +18,9 @@ pub type Script = Box<dyn Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (Att
 pub struct Simulation {
     pub engine: RunEngine,
     pub store: BTreeMap<(Digest, u32), Manifest>,
-    /// Manifests that cannot be read, or whose objects are gone.
+    /// Manifests that cannot be read, or whose objects are missing.
     pub damaged: BTreeSet<(Digest, u32)>,
-    /// Manifests whose objects have the right size and wrong bytes: a reader of one detects and removes the wrong
-    /// object.
+    /// Manifests whose objects have the correct size and corrupt bytes: a reader detects and removes such an object.
     pub unread: BTreeSet<(Digest, u32)>,
     /// Results of attempts, which a recovery may find.
     pub results: BTreeMap<(String, u32), AttemptResult>,
@@ -78,7 +77,7 @@ impl Simulation {
                 self.launched.push(spec.stage.0.clone());
             }
             if let Command::Stop { node, attempt, .. } = command {
-                // A stopped attempt ends cancelled, whatever its script returns.
+                // A stopped attempt ends cancelled, regardless of the result of its script.
                 let stopped = |c: &Command| match c {
                     Command::Launch { node: n, spec, .. } => n == node && spec.attempt == *attempt,
                     _ => false,
@@ -211,7 +210,7 @@ impl Simulation {
         }
     }
 
-    /// Carries out everything in order, and wakes the engine when nothing else is left.
+    /// Carries out all commands in order, and wakes the engine when none remains.
     pub fn finish(&mut self) -> RunOutcome {
         if self.journal.is_empty() {
             self.feed(Input::Begin);

@@ -1,4 +1,4 @@
-//! Attempts that are stopped, reattached and explained.
+//! Tests attempts that are stopped, reattached and explained.
 
 use crate::fixture::KubernetesFixture;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Test fixture: a server, a store that its Pods see, and an executor.
+//! Provides the fixture of the tests: a server, a store that its Pods see, and an executor.
 
 use crate::server::Server;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Tests of the executor against a small API server.
+//! Tests the executor against a small API server.
 
 mod ends;
 mod fixture;

@@ -1,4 +1,4 @@
-//! Pods as real processes, and the states that the executor derives from them.
+//! Tests the states that the executor derives from Pods that are real processes.
 
 use crate::fixture::KubernetesFixture;
 use crate::server::{OUT_OF_MEMORY, Server};

@@ -1,4 +1,4 @@
-//! States of Jobs and Pods, as reported to the engine.
+//! Tests the states of Jobs and Pods that the executor reports to the engine.
 
 use crate::fixture::KubernetesFixture;
 use serde_json::json;

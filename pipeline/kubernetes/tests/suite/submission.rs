@@ -1,4 +1,4 @@
-//! Jobs are created once per attempt, and refusals have a hint.
+//! Tests submissions: a Job is created once per attempt, and refusals have a hint.
 
 use crate::fixture::KubernetesFixture;
 use crate::server::{Fault, Server, failed};
@@ -131,7 +131,7 @@ async fn missing_kubeconfig_is_reported() {
     assert!(error.causes().any(|cause| cause.contains("/nowhere/config")), "{error:?}");
     let server = Server::still().await;
     let fixture = KubernetesFixture::on(server, json!({"context": "another"})).await;
-    // The fixture's option `kubeconfig` has no context of this name.
+    // The fixture's option `kubeconfig` has no context with this name.
     let error = refusal(&fixture).await;
     assert!(error.causes().any(|cause| cause.contains("another")), "{error:?}");
 }

@@ -1,4 +1,4 @@
-//! One attempt from its submission, or its recovery, to its end.
+//! Submits one attempt, or recovers it from an earlier engine, and follows it to its end.
 
 use super::deadlines::SILENCE;
 use super::driver::{DriverRequest, StateSender};
@@ -25,14 +25,15 @@ impl AttemptSupervisor {
         }
     }
 
-    /// Recovers the attempt of an earlier engine and follows it to its end; returns `None` if it is gone without a
-    /// trace.
+    /// Recovers the attempt of an earlier engine and follows it to its end. Returns `None` if the executor does not
+    /// have the attempt and the attempt left neither result nor failure, or if it stopped only because it seemed
+    /// unwanted.
     pub async fn recover(mut self, handle: Option<Handle>) -> Option<AttemptCompletion> {
         match self.reattach(handle).await {
             Err(stopped) => Some(stopped),
             Ok(Some(handle)) => {
                 let (states, state_receiver) = watch::channel(None);
-                // If the driver is gone, the channel is closed.
+                // If the driver has ended, the channel is closed.
                 let _ = self.client.requests.send(DriverRequest::Watch { handle: handle.clone(), states });
                 let (follow, control) = (self.follow.clone(), self.control.clone());
                 let finished = self.follow_to_end(handle, state_receiver).await;
@@ -65,7 +66,8 @@ impl AttemptSupervisor {
         }
     }
 
-    /// Submits until the executor accepts or refuses the attempt, or was unreachable for too long.
+    /// Retries the submission until the executor accepts or refuses the attempt, the executor was unreachable for too
+    /// long, or the engine stops the attempt. The error is the end of the attempt.
     async fn submit(&mut self) -> Result<(Handle, StateReceiver), AttemptCompletion> {
         let began = self.now();
         let mut failures = 0;
@@ -96,10 +98,11 @@ impl AttemptSupervisor {
         }
     }
 
-    /// Submits once through the driver. The outer error means that the attempt was killed, or that the driver is gone.
+    /// Submits once through the driver. The outer error is the end of an attempt that was killed, or whose driver has
+    /// ended.
     async fn submit_once(&mut self, states: StateSender) -> Result<trainyard_core::Result<Handle>, AttemptCompletion> {
         let (response, mut receiver) = oneshot::channel();
-        // If the driver is gone, the response channel is closed.
+        // If the driver has ended, the response channel is closed.
         let _ =
             self.client.requests.send(DriverRequest::Submit { task: Box::new(self.task.clone()), response, states });
         tokio::select! {
@@ -127,7 +130,8 @@ impl AttemptSupervisor {
     }
 
     /// Retries until the executor reports whether it has the attempt. The time limit restarts with each new heartbeat
-    /// of the attempt.
+    /// of the attempt. After the limit, requests the attempt to stop and returns `None`, as for an attempt that has
+    /// ended. The error is the end of an attempt that the engine stopped meanwhile.
     async fn reattach(&mut self, handle: Option<Handle>) -> Result<Option<Handle>, AttemptCompletion> {
         let (mut since, mut beat, mut failures) = (self.now(), None, 0);
         loop {

@@ -1,5 +1,9 @@
-//! Decides how an attempt ended. Sources by precedence: the objects that it left in the store, the reason why it was
-//! stopped, the report of its executor.
+//! Decides how an attempt ended, from the objects that it left in the store, the reason why the engine stopped it, and
+//! the report of its executor.
+//!
+//! A result in the store always wins. A failure in the store comes next, unless the executor knows a more specific
+//! cause. Without either, the reason of the stop takes precedence over the report, except that a reported cause
+//! explains a silent attempt.
 
 use super::deadlines::AttemptStopReason;
 use crate::attempt_reader::FinalObjects;

@@ -1,8 +1,8 @@
-//! When to stop an attempt that is followed in the store, and how hard. Pure: all times come from the caller's
-//! monotonic clock.
+//! Decides when and how forcefully to stop an attempt that is followed in the store. The decisions are pure: all times
+//! come from the caller's monotonic clock.
 //!
-//! Silence is measured by observation: reads of the store that returned soon and found an unchanged heartbeat. While
-//! the store does not respond, or the executor reports that the attempt waits, the attempt is not considered silent.
+//! An attempt is silent while reads of the store return promptly and find an unchanged heartbeat. It is not silent
+//! while the store does not respond, or while the executor reports that the attempt waits.
 
 use crate::executors::{AttemptState, Control};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(180);
 const FIRST_BEAT: Duration = Duration::from_secs(600);
 /// Duration of a read after which the store counts as unavailable.
 const SLOW: Duration = Duration::from_secs(5);
-/// Grace after the timeout before the attempt is killed; it enforces the timeout itself.
+/// Time between the timeout and the kill of the attempt, which has enforced the timeout itself by then.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(60);
 /// Time between the request in the store, the cancel by the executor, and the kill.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
@@ -26,13 +26,13 @@ const RESULT_GRACE: Duration = Duration::from_secs(30);
 /// Why an attempt is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptStopReason {
-    /// The engine requested it.
+    /// The engine requested the stop.
     Cancelled,
     /// The timeout has passed.
     TimedOut,
     /// The attempt got no machine within this time.
     Waited { limit: Duration },
-    /// No sign of life was seen for this time.
+    /// No heartbeat was observed for this time.
     Silent { after: Duration },
 }
 
@@ -59,7 +59,8 @@ pub(super) struct Deadlines {
     waits: bool,
     /// Counter of the last heartbeat.
     beat: Option<u64>,
-    /// Time of the last sign of life, or the last time at which silence meant nothing.
+    /// Start of the current silence: time of the last new heartbeat, or of the last observation that does not count as
+    /// silence (a pending attempt, a slow read of the store, a failed read).
     sign: Duration,
     stop: Option<PendingStop>,
     /// When a result or a failure was first found.
@@ -112,7 +113,8 @@ impl Deadlines {
             self.stop(AttemptStopReason::Cancelled, now, control == Control::Kill);
         }
     }
-    /// Records a successful read that began at `requested_at`, with the heartbeat that it found.
+    /// Records a successful read that began at `requested_at`, and the counter of the heartbeat that it found; `None`
+    /// if the attempt has stored no heartbeat. Stops an attempt that has been silent for too long.
     pub fn beats(&mut self, requested_at: Duration, now: Duration, beat: Option<u64>) {
         if beat.is_some() && beat != self.beat {
             self.beat = beat;

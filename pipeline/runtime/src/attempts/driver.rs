@@ -1,7 +1,7 @@
-//! Driver task between the attempts of one pool and its executor.
+//! Drives the executor of one pool on behalf of the pool's attempts.
 //!
-//! Attempts that arrive within a moment are submitted with one request, and all states are polled with one request.
-//! While the executor is unreachable, its attempts continue, so the driver only retries.
+//! The driver submits attempts that arrive at almost the same time with one request, and polls all states with one
+//! request. Attempts continue while their executor is unreachable, so the driver only retries.
 
 use crate::context::Observer;
 use crate::executors::{AttemptState, AttemptTask, Control, Executor, Handle};
@@ -48,7 +48,8 @@ impl PoolDriver {
         Self { pool: pool.to_string(), executor, observer, requests, live: Vec::new(), failures: 0 }
     }
 
-    /// Runs until all senders of requests are gone.
+    /// Runs until all senders of requests are dropped, then kills the remaining attempts unless they outlive the
+    /// engine.
     pub async fn run(mut self) {
         let executor = self.executor.clone();
         let mut changed: BoxFuture<'_, ()> = executor.changed();
@@ -111,7 +112,7 @@ impl PoolDriver {
             if let Ok(handle) = &handle {
                 self.live.push((handle.clone(), states));
             }
-            // If the receiver is gone, so is the receiver of states, which the next poll finds.
+            // If the receiver is dropped, so is the receiver of states, which the next poll detects.
             let _ = response.send(handle);
         }
     }
@@ -175,7 +176,7 @@ impl PoolDriver {
         self.failures += 1;
     }
 
-    /// Forgets attempts without a follower. Such an attempt only continues if it outlives the engine.
+    /// Forgets attempts without a follower, and kills them unless they outlive the engine.
     async fn release(&mut self) {
         let outlive = self.executor.capabilities().outlives_engine;
         let mut orphans = Vec::new();

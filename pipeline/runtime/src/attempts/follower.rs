@@ -1,4 +1,4 @@
-//! Follows an attempt without a pipe to this process, by its objects in the store and the states that its executor
+//! Follows an attempt that has no pipe to this process, by its objects in the store and the states that its executor
 //! reports.
 
 use super::conclusion::conclude;
@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Retry delays for the result of an attempt that succeeded according to its executor: a network file system may show
 /// it late.
 const RESULT_RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(6)];
-/// Time limit of the last request to kill an attempt that has left its result.
+/// Time limit of the last request to kill an attempt whose executor has not reported its end.
 const LAST_REQUEST: Duration = Duration::from_secs(60);
 /// Maximum number of bytes that are appended from the executor's log to the attempt's log.
 const LOG_TAIL_BYTES: usize = 64 * 1024;
@@ -205,7 +205,7 @@ impl StoreFollower {
             self.pass_on(last);
         }
         if !objects.is_present() {
-            // A node that is cut off keeps running its attempt, and so does one whose restarted head forgot it.
+            // An attempt may still run on a node that is cut off, or on one that its cluster's restarted head forgot.
             if ended.as_ref().is_some_and(|ended| ended.outcome == AttemptOutcome::Lost) {
                 self.attempt.request_cancel().await;
             }

@@ -1,4 +1,4 @@
-//! Carries attempts through the trait [`Executor`], for all combinations of capabilities.
+//! Runs attempts through the trait [`Executor`], for all combinations of capabilities.
 //!
 //! Each pool has one driver ([`driver`]), which submits concurrent attempts with one request and polls all states with
 //! one request. Each attempt has its own task ([`attempt`]): on an executor that relays, it waits for the end
@@ -69,7 +69,8 @@ impl PoolClients {
 }
 
 impl PoolClient {
-    /// Returns true the first time that the executor takes no attempts.
+    /// Records that the executor takes no attempts. Returns true the first time since it last took one, so that users
+    /// are notified once.
     fn mark_unavailable(&self) -> bool {
         !self.notified.swap(true, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Waits for attempts whose executor relays their messages and enforces their timeouts.
+//! Waits for the end of attempts whose executor relays their messages and enforces their timeouts.
 
 use super::conclusion;
 use super::supervisor::{AttemptSupervisor, StateReceiver, wait_beyond_control, waits_for_a_machine};
@@ -9,11 +9,12 @@ use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_engine::AttemptCompletion;
 
-/// When to retry reporting a reason that came too soon after the last one.
+/// Delay before the tracker is checked again for a reason that came too soon after the last report.
 const REPORT_RETRY: Duration = Duration::from_secs(1);
 
 impl AttemptSupervisor {
-    /// Waits for an attempt whose executor relays its messages and enforces its timeout.
+    /// Waits for the attempt's end and forwards the engine's controls to the executor. Kills an attempt that waits for
+    /// its machine longer than its spec allows.
     pub(super) async fn relayed(&mut self, handle: &Handle, mut states: StateReceiver) -> AttemptCompletion {
         let mut current = Control::Run;
         let deadline = self.wait().map(|limit| (limit, self.now() + limit));

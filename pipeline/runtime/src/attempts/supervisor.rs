@@ -1,4 +1,4 @@
-//! State of one attempt, shared by its phases.
+//! Holds the state of one attempt that its submission, recovery and supervision share.
 
 use super::PoolClient;
 use super::wait_reason::WaitReasonTracker;
@@ -45,11 +45,11 @@ impl AttemptSupervisor {
             self.task.reports.waits(why.as_deref());
         }
     }
-    /// Returns how long an executor may be unreachable: as long as the store.
+    /// Returns how long an executor may be unreachable, which is the outage that the store tolerates.
     pub(super) fn outage(&self) -> Duration {
         self.notifier.context.store.options().outage
     }
-    /// Sleeps; returns whether the attempt must stop.
+    /// Sleeps, but returns true early if the engine requests the attempt to stop.
     pub(super) async fn sleep(&mut self, time: Duration) -> bool {
         tokio::select! {
             biased;
@@ -64,14 +64,14 @@ pub(super) fn waits_for_a_machine() -> String {
     "waits for a machine".into()
 }
 
-/// Returns when the engine requests at least this control; never returns if the sender is gone.
+/// Waits until the engine requests at least `level`; never returns if the sender is dropped.
 pub(crate) async fn wait_for_control(control: &mut watch::Receiver<Control>, level: Control) {
     if control.wait_for(|requested| *requested >= level).await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Returns when the engine requests more than this control; never returns if the sender is gone.
+/// Waits until the engine requests more than `current`; never returns if the sender is dropped.
 pub(super) async fn wait_beyond_control(control: &mut watch::Receiver<Control>, current: Control) {
     if control.wait_for(|requested| *requested > current).await.is_err() {
         std::future::pending().await

@@ -1,5 +1,5 @@
-//! Reports each reason for waiting once: executors repeat their reason at every poll, and some alternate between
-//! reasons.
+//! Reports each reason for waiting once, because executors repeat their reason at every poll, and some alternate
+//! between reasons.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Attempts of a run that has another owner.
+//! Leaves or stops the attempts of a run whose journal this engine can no longer write.
 
 use super::{Dispatcher, LAST_GRACE};
 use crate::executors::Control;

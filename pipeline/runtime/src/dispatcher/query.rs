@@ -1,11 +1,11 @@
-//! Commands that query or update the store: each becomes a query whose response is an input of the engine.
+//! Executes the commands that query or update the store. Each becomes a query whose response is an input of the engine.
 
 use super::Dispatcher;
 use crate::{lookup, publish};
 use trainyard_engine::{Command, Input};
 
 impl Dispatcher {
-    /// Starts a command on the store. Other commands are ignored.
+    /// Queues a command that queries or updates the store. Ignores launches, recoveries, stops and the end.
     pub(super) fn start_query(&self, command: Command) {
         let (context, claims) = (self.context.clone(), self.claims.clone());
         match command {

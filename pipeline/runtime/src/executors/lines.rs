@@ -1,11 +1,12 @@
-//! Lines of a pipe, each bounded in size: a process that writes no newlines must not exhaust the engine's memory.
+//! Splits the output of a pipe into lines of bounded size, so that a process that writes no newlines cannot exhaust the
+//! engine's memory.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Maximum number of bytes kept of a line; the rest is dropped.
 const LINE_LIMIT: usize = 1 << 20;
-/// Maximum number of text bytes in one log message. Escaped as JSON, at worst six bytes per byte, the message must fit
-/// into a line.
+/// Maximum number of text bytes in one log message. JSON escapes may take six bytes per byte, and the escaped message
+/// must fit into a line.
 pub const TEXT_LIMIT: usize = LINE_LIMIT / 8;
 
 /// Splits the chunks read from a pipe into lines of at most `limit` bytes. Invalid UTF-8 is replaced.

@@ -1,9 +1,10 @@
-//! Executors: each starts attempts on its machines, and reports their states.
+//! Defines executors, each of which starts attempts on its machines and reports their states
+//! (`docs/design/0012-executors.md`).
 //!
-//! An attempt needs only its URL: `spec.json` is in the store before it is submitted, `result.json` or `failure.json`
-//! is there at its end, and in between it writes heartbeats and chunks of log and metrics there (`attempt_reader.rs`
-//! reads them). An executor therefore only transports a command line to a machine. An executor that holds the attempt's
-//! pipes forwards its messages through [`AttemptTask::reports`] instead.
+//! An attempt needs only its URL: the engine stores `spec.json` before it submits the attempt, the attempt stores
+//! heartbeats and chunks of log and metrics while it runs, and `result.json` or `failure.json` at its end.
+//! `attempt_reader.rs` reads these objects. An executor therefore only transports a command line to a machine. An
+//! executor that holds the attempt's pipes forwards its messages through [`AttemptTask::reports`] instead.
 
 mod lines;
 mod local;
@@ -96,8 +97,8 @@ impl AttemptTask {
         format!("{}#{}", self.store.url(), self.folder)
     }
     /// Returns the idempotency key under which an executor submits the attempt, so that a second submission is refused
-    /// or found: the same for the same attempt of the same store, at most 63 characters of `a-z 0-9 -`, beginning with
-    /// a letter.
+    /// or found. The key depends only on the store and the attempt. It has at most 63 characters of `a-z 0-9 -` and
+    /// begins with a letter.
     pub fn key(&self) -> String {
         format!("trainyard-{}", &Digest::of(self.url().as_bytes()).as_str()[..32])
     }
@@ -136,7 +137,8 @@ pub struct Capabilities {
     /// Whether attempts continue when the engine dies; if so, their handles are journaled and a fenced engine leaves
     /// them alone.
     pub outlives_engine: bool,
-    /// Whether machines see the files of this one under the same paths; if so, sources are not uploaded.
+    /// Whether the executor's machines see the files of this machine under the same paths; if so, sources are not
+    /// uploaded.
     pub shares_files: bool,
 }
 
@@ -180,7 +182,7 @@ impl AttemptExit {
             .help("raise `timeout`, or let the stage do less");
         Self::with_error(AttemptOutcome::TimedOut, error)
     }
-    /// Creates any other end.
+    /// Creates the end of an attempt that did not succeed.
     pub fn with_error(outcome: AttemptOutcome, error: Error) -> Self {
         Self { outcome, result: None, error: Some(error) }
     }
@@ -199,8 +201,9 @@ pub trait Executor: Send + Sync {
     /// Returns the states of attempts, with one request if possible, in order. An attempt that the executor does not
     /// know any more has ended with [`AttemptOutcome::Lost`].
     fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>>;
-    /// Ends an attempt and all processes that it started. It is over once its state is [`AttemptState::Ended`]. The
-    /// attempt itself was requested to stop before ([`trainyard_core::attempt::CancelRequest`]), except for a kill.
+    /// Ends an attempt and all processes that it started. The attempt is over once its state is
+    /// [`AttemptState::Ended`]. The attempt itself was requested to stop before
+    /// ([`trainyard_core::attempt::CancelRequest`]), except for a kill.
     fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>>;
     /// Finds an attempt that an earlier engine submitted, by its handle or, if the engine died before it journaled one,
     /// by its key; returns `None` if there is no such attempt.
@@ -220,7 +223,7 @@ pub trait Executor: Send + Sync {
         let _ = handle;
         Box::pin(async { Ok(None) })
     }
-    /// Returns when [`Executor::poll`] may have a new result.
+    /// Waits until [`Executor::poll`] may have a new result.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(POLL))
     }

@@ -1,4 +1,4 @@
-//! Registry of this crate's executors, one line each, and the executors of a program by pool.
+//! Registers the executor kinds of this crate, and holds the executors of a program by pool.
 
 use super::{Executor, Launcher, LocalExecutor, LocalOptions, RayExecutor, RayOptions, SlurmExecutor, SlurmOptions};
 use crate::slots::Slots;
@@ -15,7 +15,7 @@ pub struct ExecutorContext {
     pub pool: String,
     /// How an attempt is started as a process.
     pub launcher: Launcher,
-    /// Slots of this machine, shared by every run of this user; with `None` other runs are ignored.
+    /// Slots of this machine, shared with other runs; with `None`, other runs are ignored.
     pub slots: Option<Slots>,
 }
 
@@ -25,8 +25,8 @@ pub struct ExecutorKind {
     /// Name in pool definitions.
     pub name: &'static str,
     pub summary: &'static str,
-    /// Whether attempts run on this machine; if so, its pools count toward this machine's limits, shared by the runs of
-    /// this user.
+    /// Whether attempts run on this machine; if so, the executor's pools share the limits of this machine with other
+    /// runs.
     pub on_this_machine: bool,
     /// JSON Schema of the options that a pool sets under `with`.
     pub schema: Value,

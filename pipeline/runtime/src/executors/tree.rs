@@ -14,8 +14,8 @@ const ROUNDS: u32 = 100;
 /// Time between rounds.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Kills until no process is left. The caller still has to wait for the attempt's main process. Returns how many others
-/// were found alive.
+/// Kills the attempt's processes in rounds until none is left, at most for about a second. The caller still has to wait
+/// for the attempt's main process. Returns how many other processes were found alive.
 pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
     let mut seen = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -30,7 +30,8 @@ pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
 }
 
 /// Kills the processes that the calling attempt started: every process with this mark and its descendants, except the
-/// caller and its ancestors. Blocks until no process is left. Returns how many were found alive.
+/// caller and its ancestors. Blocks until no process is left, at most for about a second. Returns how many were found
+/// alive.
 pub fn kill_marked(mark: &str) -> usize {
     kill_others(None, mark)
 }
@@ -54,8 +55,8 @@ fn kill_others(root: Option<u32>, mark: &str) -> usize {
     seen.len()
 }
 
-/// Returns the process of the attempt with this mark: the oldest one that also has the mark among its arguments. Its
-/// descendants inherit only the mark.
+/// Returns the main process of the attempt with this mark: the oldest process that also has the mark among its
+/// arguments, since descendants inherit only the environment. Returns `None` if no such process is alive.
 pub(super) fn root_of(mark: &str) -> Option<ProcessId> {
     let candidates = processes().into_iter().filter(|p| !p.zombie && p.pid != std::process::id());
     let roots =
@@ -63,12 +64,12 @@ pub(super) fn root_of(mark: &str) -> Option<ProcessId> {
     roots.filter(|root| root.start > 0).min_by_key(|root| root.start)
 }
 
-/// Kills all processes that are alive now, and returns them.
+/// Kills all processes of the attempt that are alive now, and returns their ids.
 fn kill_round(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let members = members(root, mark);
     for pid in &members {
         if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
-            // The process may be gone already; the next round finds out.
+            // The process may have ended already, which the next round detects.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -85,7 +86,7 @@ struct ProcStat {
 
 fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let all = processes();
-    // A batch system's script has the mark too if it is set for the whole job.
+    // The script of a batch system also has the mark if the mark is set for the entire job.
     let spared = with_ancestors(std::process::id(), &all);
     let processes: Vec<ProcStat> = all.into_iter().filter(|p| !p.zombie && !spared.contains(&p.pid)).collect();
     let belongs = |p: &&ProcStat| Some(p.group) == root || Some(p.parent) == root || is_marked(p.pid, mark);

@@ -1,8 +1,9 @@
-//! Claims on a plan: numbered create-only objects, each with a run and the process that begins it.
+//! Stores claims on a plan as numbered create-only objects, each with a run and the process that begins it.
 //!
 //! If several commands start one plan at the same time, the one whose write takes the next number begins its run; the
 //! others find its claim. A claim does not prove that its run is alive: the run's journal does, or before there is a
-//! journal, the process that made the claim. A claim therefore never outlives its owner for longer than a run does.
+//! journal, the process that made the claim. A claim of a dead process therefore blocks the plan no longer than an
+//! unfinished run with a dead writer does.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,10 @@
-//! Opens a run: a new one, or the unfinished one of the same plan whose writer is gone.
+//! Opens a run: a new one, or the unfinished run of the same plan whose writer is dead or silent.
 //!
-//! The claims of a plan name its runs, so the cost does not grow with the runs of other plans, and commands that start
-//! at the same time begin one run. A lost claim costs a new run of cache hits. A takeover requires a writer that is a
-//! dead process of this host, or one of another host that was observed to write nothing for 30 s, or the caller's
-//! `take_over`. Opening the journal fences the old writer.
+//! The claims of a plan name its runs. The search for a run therefore does not slow down with the runs of other plans,
+//! and commands that start at the same time begin one run. If a claim is lost, a new run finds the results of the old
+//! one in the cache. A takeover requires that the writer is a dead process of this host, that a writer on another host
+//! was observed to write nothing for 30 s, or that the caller sets `take_over`. Opening the journal fences the old
+//! writer. `docs/design/0004-storage-and-resume.md` explains the design.
 
 pub(crate) mod claims;
 mod silence;
@@ -40,11 +41,11 @@ pub(crate) struct WritableRun {
 /// writer's clock, which may differ from ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriterState {
-    /// The process is gone.
+    /// The writer's process has ended.
     Dead,
     /// The writer is on another host, and its last record seems at least [`SILENCE`] old.
     Silent,
-    /// The process is alive, or its last record is recent.
+    /// The writer's process is alive, or its last record is recent.
     Alive,
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn no_such_run(store: &Store, run: &RunId) -> Error {
     Error::invalid(format!("there is no run `{run}` in {}", store.url())).help("`trainyard runs list` lists the runs")
 }
 
-/// Judges a writer by its process if that is on this host, otherwise by its last record.
+/// Judges a writer by its process if the process is on this host, otherwise by its last record.
 pub fn writer_state(writer: &WriterView, clock: &dyn Clock) -> WriterState {
     let silent = clock.unix_millis().saturating_sub(writer.last_seen);
     match LocalMachine.is_alive(&writer.name) {
@@ -183,7 +184,8 @@ async fn read(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
     Ok((view, reader))
 }
 
-/// Folds batch by batch: a journal of 100,000 stages is much larger than its view.
+/// Folds the remaining batches of a journal into `view`, in pieces, because a journal of 100,000 stages is much larger
+/// than its view.
 pub(crate) async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -> Result<()> {
     loop {
         let (batches, is_end) = journal.read_some().await?;
@@ -297,7 +299,8 @@ async fn open_journal(
     Ok(writer)
 }
 
-/// Returns if an unfinished run may be taken over. Errors: retryable (its writer is alive).
+/// Waits until an unfinished run may be taken over, and notifies the observer: at once if its writer is a dead process
+/// of this host, or after [`SILENCE`] if the writer is on another host. Errors: retryable (the writer is alive).
 async fn wait_for_takeover(
     context: &RunContext,
     run: &RunId,

@@ -1,8 +1,8 @@
 //! Detects whether a writer of another host still writes.
 //!
-//! The times in its journal come from the clock of that host, which may differ from ours by any amount. Silence is
-//! therefore measured by this process: the journal did not grow while 30 s passed on its own monotonic clock. An
-//! unavailable store silences every writer, so after a slow read the 30 s start again.
+//! The times in the journal come from the clock of the writer's host, which may differ from the clock of this host by
+//! any amount. This process therefore measures silence itself: the journal must not grow while 30 s pass on the local
+//! monotonic clock. An unavailable store silences every writer, so after a slow read the 30 s start again.
 
 use crate::retry::{SHORT_RETRY_DELAYS, with_retries};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const SLOW: Duration = Duration::from_secs(5);
 pub(crate) async fn is_silent(store: &Store, reader: &JournalReader, clock: &dyn Clock) -> Result<bool> {
     let mut silent_since = clock.monotonic();
     loop {
-        // Taken before the read, so that the last read starts after the whole time.
+        // Taken before the read, so that the last read starts only after [`SILENCE`] has passed.
         let requested_at = clock.monotonic();
         let has_grown = with_retries(store, &SHORT_RETRY_DELAYS, || {
             let mut probe = reader.clone();

@@ -1,6 +1,6 @@
-//! Attempts on simulated machines, with the protocol of attempts that need no parent: heartbeats, cancel requests, the
-//! lease, and one of result and failure at the end. `pipeline/app` implements it with threads, this module with one
-//! task.
+//! Runs attempts on simulated machines, with the protocol of attempts that need no parent: heartbeats, cancel requests,
+//! the lease, and either a result or a failure at the end. `pipeline/app` implements the protocol with threads, this
+//! module with one task.
 
 use super::process::Process;
 use super::work;
@@ -27,7 +27,7 @@ pub type Exit = std::result::Result<(), Error>;
 struct Stop {
     outcome: AttemptOutcome,
     error: Error,
-    /// Whether its run seemed to have no writer.
+    /// Whether the attempt stops because its run seemed to have no writer.
     unwanted: bool,
 }
 
@@ -37,7 +37,7 @@ impl Stop {
     }
 }
 
-/// Runs the attempt of this folder to its end. A signal requests it to stop.
+/// Runs the attempt of this folder to its end. `signal` requests the attempt to stop.
 pub async fn run(world: Arc<World>, process: Arc<Process>, folder: String, signal: watch::Receiver<bool>) -> Exit {
     let store = world.store_of(&process, STORE_OUTAGE).await;
     let spec = store.spec_in(&folder).await?;
@@ -186,7 +186,8 @@ fn outcome_of(error: &Error) -> AttemptOutcome {
     if error.kind == ErrorKind::Lost { AttemptOutcome::Lost } else { AttemptOutcome::Failed }
 }
 
-/// Runs the attempt on the pipes of an engine: messages are sent there, without heartbeats, lease or cancel requests.
+/// Runs an attempt on the pipes of an engine: sends messages to `on_message`, and uses no heartbeats, lease or cancel
+/// requests.
 pub async fn run_on_pipes(
     world: &World,
     store: &Store,

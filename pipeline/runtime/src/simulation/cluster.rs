@@ -1,4 +1,4 @@
-//! Simulated cluster: machines that no engine owns. Its jobs wait, run, are lost, preempted, cut off or cancelled.
+//! Simulates a cluster of machines that no engine owns. Its jobs wait, run, are lost, preempted, cut off or cancelled.
 
 use super::attempt::{self, Exit};
 use super::process::Process;
@@ -139,7 +139,7 @@ impl Cluster {
     }
 }
 
-/// Carries a job to its end.
+/// Runs a job to its end, with the faults that its draws determine.
 async fn carry(world: Arc<World>, key: String, handle: Handle, folder: String, mut control: watch::Receiver<Control>) {
     let cluster = &world.cluster;
     let mut draw = world.draw("job");

@@ -1,5 +1,5 @@
-//! Connection of one engine to the cluster. Requests take time; requests and responses get lost, and some requests
-//! arrive late.
+//! Simulates the connection of one engine to the cluster. Requests take time; requests and responses get lost, and some
+//! requests arrive late.
 
 use super::process::Process;
 use super::world::World;

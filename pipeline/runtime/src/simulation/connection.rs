@@ -1,5 +1,5 @@
-//! Connection of one process to the store: requests take time, get lost on the way there or back, arrive twice or late,
-//! and end with the process that sent them.
+//! Simulates the connection of one process to the store. Requests take time, and arrive twice or late; requests and
+//! responses get lost. A process that has ended receives no response.
 
 use super::process::Process;
 use super::setting::Mutant;
@@ -86,7 +86,7 @@ impl SimulatedConnection {
         self.process.goes_on().await;
     }
 
-    /// Sends a write; its response arrives once it was executed, which the end of this process does not prevent.
+    /// Sends a write, which is executed even if this process ends first. The returned receiver gets the response.
     fn send(
         &self,
         name: &Name,
@@ -99,7 +99,7 @@ impl SimulatedConnection {
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
             let put = this.world.server.put(&this.world, &this.process, &name, bytes, mode).await;
-            // The receiver is gone if the request was given up.
+            // The receiver is dropped if the request was given up.
             let _ = sender.send(put);
         });
         receiver

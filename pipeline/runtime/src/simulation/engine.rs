@@ -1,4 +1,4 @@
-//! Engine: the real runtime in a simulated process.
+//! Runs the real runtime as an engine in a simulated process.
 
 use super::cluster_executor::ClusterExecutor;
 use super::in_process_executor::InProcessExecutor;

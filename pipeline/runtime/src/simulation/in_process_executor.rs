@@ -1,4 +1,5 @@
-//! Executor of an engine's machine, which holds the pipes of its attempts: they end with the engine.
+//! Simulates the executor of an engine's machine. The executor holds the pipes of its attempts, which therefore end
+//! with the engine.
 
 use super::attempt::run_on_pipes;
 use super::process::Process;
@@ -66,7 +67,7 @@ impl InProcessExecutor {
     }
 }
 
-/// Returns when the engine is gone and its attempts with it.
+/// Waits until the engine has ended, and a moment longer until its attempts have ended too.
 async fn orphaned(world: &World, engine: &Process) {
     engine.until_it_ends().await;
     let after = world.draw("orphaned").below(ORPHANED);

@@ -1,5 +1,5 @@
-//! Deterministic simulation: the real engine, dispatch loop, journal writer, supervisors and resume, over an in-memory
-//! store and a simulated cluster, with one seeded scheduler and faults (`docs/design/0016-simulation.md`).
+//! Simulates runs deterministically: the real engine, dispatch loop, journal writer, supervisors and resume run on an
+//! in-memory store and a simulated cluster, under one seeded scheduler with faults (`docs/design/0016-simulation.md`).
 //!
 //! Time is paused and everything runs on one thread, so a seed is reproducible: all events are drawn from it.
 //!

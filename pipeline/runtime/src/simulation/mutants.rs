@@ -1,4 +1,4 @@
-//! Tests of the auditors: each mutant breaks a component on purpose, and the auditors must detect it.
+//! Tests the auditors with mutants, each of which breaks a component on purpose and must be detected.
 
 use super::scenario::simulate;
 use super::setting::{Mutant, Setting};
@@ -10,7 +10,7 @@ const SEEDS: u64 = 40;
 /// Returns the first seed for which the auditors report this violation of a mutant.
 fn noticed(mutant: Mutant, complaint_part: &str) -> Option<u64> {
     (0..SEEDS).find(|seed| {
-        // Short enough that runs are in progress when it ends.
+        // The chaos is short, so that runs are in progress when it ends.
         let chaos = Duration::from_secs(10 + 3 * seed);
         let setting = Setting { mutant, chaos, cancels: true, operators: 2, ..Setting::of(*seed) };
         simulate(&setting).complaints.iter().any(|complaint| complaint.contains(complaint_part))

@@ -1,5 +1,4 @@
-//! Operators, and their actions while everything fails: start the command, kill it, interrupt it, stop runs, set
-//! clocks.
+//! Simulates operators during the faults: they start the command, kill it, interrupt it, stop runs, and set clocks.
 
 use super::engine::{Engine, EngineEnd, RecordCollector};
 use super::process::{CrashPoint, Process, SimulatedProcesses};
@@ -21,7 +20,7 @@ const WRITES: u64 = 24;
 #[derive(Default)]
 pub struct EngineObservations {
     pub collectors: Mutex<Vec<Arc<RecordCollector>>>,
-    /// Final views of runs that engines carried to the end.
+    /// Final views of runs that engines completed.
     pub views: Mutex<Vec<(Arc<Process>, RunId, RunView)>>,
 }
 
@@ -91,7 +90,7 @@ async fn options(world: &Arc<World>, draw: &mut PhiloxRng) -> RunOptions {
     options
 }
 
-/// Kills or interrupts an engine, or sets its clock wrong.
+/// Kills or interrupts an engine, or sets its wall clock to an incorrect time.
 async fn disturb(world: Arc<World>, process: Arc<Process>, interrupt: Interrupt) {
     let mut draw = world.draw("disturb");
     loop {
@@ -136,7 +135,7 @@ pub async fn stop_runs(world: Arc<World>) {
     }
 }
 
-/// Stops a run from a process of this host, and checks that it stops if that was promised.
+/// Stops a run from a process of this host, and checks that the run stops if [`cancel_run_from`] reports so.
 pub async fn stop(world: &Arc<World>, run: &RunId, host: u32) {
     let process = world.population.born(host);
     let store = world.store_of(&process, Duration::ZERO).await;
@@ -153,7 +152,8 @@ pub async fn stop(world: &Arc<World>, run: &RunId, host: u32) {
     }
 }
 
-/// Checks that a live engine finds the request within seconds of calm; one that has died or was fenced need not.
+/// Checks that a live engine finds the cancel request within 40 s of calm. An engine that has died or was fenced need
+/// not find it.
 async fn see_that_it_stops(world: Arc<World>, run: RunId) {
     while !world.is_calm() {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,8 +1,7 @@
-//! Processes of the simulated machines, and their clocks.
+//! Simulates the processes of machines, and their clocks.
 //!
 //! A process is a group of tasks that access the world only through the store and the executors. A killed process gets
-//! no responses and sends no requests: its tasks wait forever, as if they were gone. Requests that it has sent may
-//! still arrive.
+//! no responses and sends no requests, because its tasks wait forever. Requests that it has sent may still arrive.
 
 use crate::resume::MachineProcesses;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -33,14 +32,14 @@ impl Time {
     }
 }
 
-/// Clock of one process: its monotonic time is true, its wall-clock time may be wrong.
+/// Clock of one process. Its monotonic time is correct; its wall-clock time may be incorrect.
 pub struct SimulatedClock {
     time: Time,
     wrong: AtomicI64,
 }
 
 impl SimulatedClock {
-    /// Sets the wall clock wrong by this many milliseconds.
+    /// Sets the error of the wall clock, in milliseconds.
     pub fn set_wrong(&self, by: i64) {
         self.wrong.store(by, Ordering::SeqCst);
     }
@@ -60,7 +59,7 @@ impl Clock for SimulatedClock {
 pub struct CrashPoint {
     /// Index of the journal write, from 0.
     pub write: u64,
-    /// Whether it dies after the store has accepted the write, or before it is sent.
+    /// Whether the process dies after the store has accepted the write; otherwise it dies before it sends the write.
     pub after: bool,
 }
 

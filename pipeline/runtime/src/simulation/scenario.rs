@@ -1,5 +1,5 @@
-//! One simulation from beginning to final audit: chaos, healing, then the same command until its run ends like an
-//! undisturbed one, and every other run of the plan likewise.
+//! Runs one simulation from its beginning to the final audit. After the chaos all faults end, and the same command is
+//! started until its run ends like an undisturbed run; then every other run of the plan likewise.
 
 use super::audit::{Outcome, at_the_end, outcome_of};
 use super::engine::{Engine, EngineEnd};

@@ -1,4 +1,4 @@
-//! Simulates many seeds, and proves that a seed is reproducible.
+//! Simulates many seeds, and tests that a seed is reproducible.
 
 use super::scenario::{Report, simulate};
 use super::setting::Setting;
@@ -13,7 +13,7 @@ const FOUND: [u64; 1] = [1475];
 /// Number of seeds in the test suite.
 const SEEDS: u64 = 200;
 
-/// Events that must occur, to prove that the simulation is not idle.
+/// Events that must occur, so that an idle simulation fails.
 const MUST_HAPPEN: [&str; 17] = [
     "answers lost",
     "answers of an executor lost",
@@ -61,8 +61,8 @@ fn complaint(seed: u64, report: &Report) -> Option<String> {
     (!complaints.is_empty()).then(|| format!("seed {seed}:\n  {complaints}\n{}", again(seed)))
 }
 
-/// Simulates a seed with a limit of real time: if tasks keep each other busy, simulated time does not advance and no
-/// auditor runs.
+/// Simulates a seed with a limit of real time, because simulated time does not advance and no auditor runs if tasks
+/// keep each other busy.
 fn watched(seed: u64) -> Report {
     let (done, ends) = mpsc::channel::<()>();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Store of the simulation: its objects, and when each was written. Every change is checked by the auditors.
+//! Holds the objects of the simulated store, with the time of each write. The auditors check every change.
 
 use super::audit::Ledger;
 use super::process::Process;
@@ -64,7 +64,7 @@ impl Server {
         found.into_iter().for_each(|what| world.complain(what));
         self.objects.delete(name).await
     }
-    /// Lists objects, and when each was written.
+    /// Lists objects, with the simulated time of the last write of each.
     pub async fn list(&self, prefix: Option<&Name>) -> Result<Vec<(ObjectMeta, Duration)>> {
         let found: Vec<ObjectMeta> = self.objects.list(prefix).try_collect().await?;
         let dated = |meta| {

@@ -1,4 +1,4 @@
-//! Settings drawn from a seed, apart from the workflow: kinds and rates of faults.
+//! Draws the settings of a simulation from its seed: all but the workflow, mainly kinds and rates of faults.
 
 use std::time::Duration;
 use trainyard_core::Chance;

@@ -1,5 +1,5 @@
-//! Events of a simulation, in order: their digest proves that a seed is reproducible, their lines help to debug a
-//! failing seed, and their counts show that the simulation was not idle.
+//! Records the events of a simulation in order. Their digest shows that a seed is reproducible, their lines help to
+//! debug a failing seed, and their counts show that the simulation was not idle.
 
 use super::process::Time;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Work of a simulated stage: it reads its inputs, takes steps from its last checkpoint on, fails as configured, and
-//! stores outputs that are a function of its digest and its inputs.
+//! Performs the work of a simulated stage: reads its inputs, takes steps from its last checkpoint on, fails as
+//! configured, and stores outputs that are a function of the stage's digest and its inputs.
 
 use super::setting::Mutant;
 use super::world::World;
@@ -15,7 +15,7 @@ use trainyard_store::{Store, layout};
 /// Number of failing attempts from which a stage always fails.
 const ALWAYS: u64 = 99;
 
-/// Carries out a stage and returns its result. `on_message` receives checkpoints and progress.
+/// Performs the work of a stage and returns its result. `on_message` receives checkpoints and progress.
 pub async fn carry_out(
     world: &World,
     store: &Store,

@@ -1,5 +1,5 @@
-//! Random workflows: graphs with retries, late fan-outs, conditions, checks, stages with equal digests and failing
-//! stages. The behavior of a stage is in its config, so it does not depend on the order of execution.
+//! Builds random workflows: graphs with retries, late fan-outs, conditions, checks, stages with equal digests and
+//! failing stages. The behavior of a stage is in its config, so it does not depend on the order of execution.
 
 use crate::tests::{key, node, plan};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Shared state of a simulation: the store, the cluster, time, and randomness.
+//! Holds the shared state of a simulation: the store, the cluster, time, and randomness.
 
 use super::cluster::Cluster;
 use super::connection::SimulatedConnection;

@@ -1,8 +1,8 @@
-//! Shares of this machine that an attempt takes together with its group.
+//! Collects the shares of this machine that an attempt takes together with its group.
 
 use trainyard_engine::{Grant, MachineShare};
 
-/// Shares of this machine for an attempt and those that start with it.
+/// Shares of this machine for an attempt and the attempts that start with it on the same executor.
 #[derive(Debug, Clone)]
 pub(super) struct SlotGroup {
     pub shares: Vec<MachineShare>,

@@ -1,4 +1,5 @@
-//! Order of all requests that wait for this machine. Pure: holdings and waiting requests come from the folder.
+//! Decides which request that waits for this machine goes first. The decision is a pure function of the holdings and
+//! the waiting requests.
 //!
 //! The user with the smallest holding goes first, then the run with the smallest, then the longest wait. A request that
 //! does not fit is passed over for a while, to avoid idle resources; after [`RESERVE_AFTER`] its resources are
@@ -48,8 +49,8 @@ impl FreeResources {
     }
 }
 
-/// Returns whether `request`, which is not in the line, may be taken now: it fits into the resources that requests
-/// before it leave.
+/// Returns whether `request`, which `line` does not contain, may be taken now: it must fit into the resources that the
+/// requests before it leave.
 pub(super) fn may_take(
     machine: &PoolMachine,
     held: &[SlotRecord],
@@ -83,8 +84,8 @@ impl<'a> UsageShares<'a> {
             runs: shares(machine, held, |holding| holding.holder.run.as_str()),
         }
     }
-    /// Returns the order in line: aged requests by age, then by the user's holding, then by the run's holding, then by
-    /// age.
+    /// Returns the position in line as a sort key: first the requests that waited for [`PRIORITY_AFTER`], oldest first,
+    /// then all others by the user's holding, the run's holding and the start of the wait.
     fn rank(&self, request: &SlotRecord, now: i64) -> (Reverse<bool>, u64, u64, i64) {
         if waited(request, now) >= PRIORITY_AFTER {
             return (Reverse(true), 0, 0, request.since);
@@ -248,7 +249,7 @@ mod tests {
             }
         }
 
-        /// A request for the whole machine among an endless sequence of small ones gets its turn.
+        /// A request for all resources of the machine gets its turn among an endless sequence of small requests.
         #[test]
         fn large_request_is_not_starved(seed in any::<u64>(), cpus in 2u32..9) {
             let mut draws = Chance::new(seed).at("line", &[]);

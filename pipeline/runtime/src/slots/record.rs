@@ -1,4 +1,4 @@
-//! Held or requested resources of this machine, and the locked file that records them.
+//! Reads and writes the locked files that record held or requested resources of this machine.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ pub struct SlotRecord {
     /// Unknown in files of earlier versions.
     #[serde(default)]
     pub holder: SlotHolder,
-    /// Start time, in Unix milliseconds.
+    /// Start of the holding or of the wait, in Unix milliseconds.
     #[serde(default)]
     pub since: i64,
 }
@@ -51,7 +51,7 @@ impl SlotRecord {
 }
 
 impl SlotRecord {
-    /// Returns the sum of these shares.
+    /// Creates a record of the sum of `shares`.
     pub(super) fn of(shares: &[MachineShare], holder: &SlotHolder, since: i64) -> Self {
         let mut all = Self { holder: holder.clone(), since, ..Self::default() };
         for share in shares {
@@ -63,7 +63,7 @@ impl SlotRecord {
     }
 }
 
-/// Creates a holding's file, locked by the returned handle.
+/// Creates the file of a holding or a waiting request, locked by the returned handle.
 pub(super) fn create_locked(path: &Path, holding: &SlotRecord) -> std::io::Result<File> {
     let text = serde_json::to_vec(holding)?;
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
@@ -72,7 +72,8 @@ pub(super) fn create_locked(path: &Path, holding: &SlotRecord) -> std::io::Resul
     Ok(file)
 }
 
-/// Reads a holding; if its holder is gone, removes the file and returns `None`.
+/// Reads a holding or a waiting request. Returns `None` if the file is missing or its lock is free; in the second case
+/// removes the file. The folder's lock must be held.
 pub(super) fn read(path: &Path) -> std::io::Result<Option<SlotRecord>> {
     let mut file = match open(path, false) {
         Ok(file) => file,

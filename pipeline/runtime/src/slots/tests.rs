@@ -1,5 +1,5 @@
-//! Slots taken and released; holders are handles of this process, since a lock belongs to the handle, not to the
-//! process.
+//! Tests that slots are taken and released. The holders are handles of this process, since a lock belongs to a handle
+//! and not to a process.
 
 use super::*;
 use std::io::Write as _;
@@ -64,7 +64,7 @@ fn holding_counts_only_while_locked() {
     let holder = create_locked(&slots.path(7), &whole()).unwrap();
     assert_eq!(slots.used_by_others().unwrap(), ExternalUsage { cpus: 2, memory: 0, gpus: vec![1] });
     assert!(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap().is_none());
-    // State after a kill or a reboot: the file remains, the lock is gone.
+    // State after a kill or a reboot: the file remains, the lock is released.
     drop(holder);
     assert!(slots.path(7).exists());
     assert_eq!(slots.used_by_others().unwrap(), ExternalUsage::default());

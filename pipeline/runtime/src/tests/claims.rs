@@ -1,4 +1,4 @@
-//! Commands that start one plan at the same time begin one run.
+//! Tests that commands that start one plan at the same time begin one run.
 
 use super::{FakeBehavior, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
 use crate::resume::claims::{self, RunClaim};

@@ -1,5 +1,5 @@
-//! Cluster that relays no messages and outlives engines: its jobs follow the script of a test and communicate only
-//! through the store.
+//! Provides a cluster that relays no messages and outlives engines. Its jobs follow the script of a test and
+//! communicate only through the store.
 
 use super::empty_result;
 use crate::executors::{AttemptExit, AttemptState, AttemptTask, Capabilities, Control, Executor, Executors, Handle};
@@ -133,10 +133,10 @@ impl Job {
         let progress = Some(AttemptMessage::Progress { done, total: 9, unit: "steps".into(), metric: None });
         let (host, phase) = ("node-1".to_string(), Phase::Running);
         let heartbeat = Heartbeat { format: 1, beat, at: 0, host, phase, progress, checkpoint };
-        // An unavailable store costs a heartbeat, as for a real attempt.
+        // If the store is unavailable, the heartbeat is lost, as for a real attempt.
         let _ = self.task.store.put_heartbeat(&self.task.spec, &heartbeat).await;
     }
-    /// Runs for this many seconds, with heartbeats.
+    /// Runs for `time` seconds, with heartbeats.
     pub async fn runs_for(&self, time: u64) {
         self.starts();
         for beat in 0..time / 10 {

@@ -1,4 +1,4 @@
-//! Attempts of this machine that outlive their engine.
+//! Tests attempts of this machine that outlive their engine.
 
 use super::processes::{Bench, FAMILY, SUCCEED, end_of, is_alive, local, stage};
 use super::{CANCELLED, FAILED, SUCCEEDED, context, key, options, plan};

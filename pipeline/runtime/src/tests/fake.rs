@@ -1,4 +1,4 @@
-//! Executor without processes that relays; its attempts act as defined by the test.
+//! Provides an executor without processes that relays messages. Its attempts act as the test defines.
 
 use super::empty_result;
 use crate::executors::{AttemptExit, AttemptState, AttemptTask, Capabilities, Control, Executor, Executors, Handle};

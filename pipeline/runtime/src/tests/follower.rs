@@ -1,4 +1,4 @@
-//! Attempts without a pipe: carried by a cluster that only starts them, and followed in the store.
+//! Tests attempts without a pipe, which a cluster only starts and the engine follows in the store.
 
 use super::cluster::{Cluster, Job, PausedClock, seconds};
 use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, key, node, options, plan};

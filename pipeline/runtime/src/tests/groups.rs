@@ -1,5 +1,5 @@
-//! Groups on a cluster that relays no messages: started with one request, ended with their lead, retried together; and
-//! attempts with a limited wait for a machine.
+//! Tests groups on a cluster that relays no messages, which are started with one request, end with their lead and are
+//! retried together; also tests attempts with a limited wait for a machine.
 
 use super::cluster::{Cluster, Job, seconds};
 use super::follower::Bench;

@@ -1,4 +1,4 @@
-//! Unreadable manifests: their stages publish again, and a forecast continues.
+//! Tests unreadable manifests: their stages publish again, and a forecast continues.
 
 use super::{FakeBehavior, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::{RunOptions, forecast, run};

@@ -1,4 +1,4 @@
-//! Runs on an in-memory store or a folder, with a fake executor or real `sh` processes.
+//! Tests runs on an in-memory store or a folder, with a fake executor or real `sh` processes.
 
 mod claims;
 mod cluster;

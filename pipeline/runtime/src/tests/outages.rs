@@ -1,4 +1,4 @@
-//! Unavailable stores: attempts continue, and stopping a run does not wait for them.
+//! Tests unavailable stores: attempts continue, and stopping a run does not wait for the store.
 
 use super::{CANCELLED, FakeBehavior, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::{RunOptions, run};

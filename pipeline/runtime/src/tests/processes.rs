@@ -1,4 +1,4 @@
-//! Attempts as real `sh` processes: outcomes, logs, cancel, and the kill of the whole tree.
+//! Tests attempts as real `sh` processes: outcomes, logs, cancelling, and the kill of the process tree.
 
 use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, options, plan};
 use crate::executors::{ExecutorContext, Executors, Launcher, kinds};

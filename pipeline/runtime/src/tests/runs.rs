@@ -1,4 +1,4 @@
-//! Whole runs without processes.
+//! Tests runs without processes.
 
 use super::{
     CANCELLED, FAILED, FakeBehavior, SUCCEEDED, Watcher, context, fake, inside, key, memory, node, options, plan,

@@ -1,4 +1,4 @@
-//! Runs of different plans that reach one stage at the same time.
+//! Tests runs of different plans that reach one stage at the same time.
 
 use super::cluster::{Cluster, PausedClock, seconds};
 use super::{FakeBehavior, SUCCEEDED, Watcher, context, fake, key, node, options, plan};

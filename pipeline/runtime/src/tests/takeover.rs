@@ -1,4 +1,4 @@
-//! Ownership of a run: takeover, fencing, cancelling from outside.
+//! Tests the ownership of a run: takeover, fencing, and cancelling from outside.
 
 use super::{CANCELLED, FakeBehavior, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
 use crate::cancel::{CancelOutcome, cancel_run};

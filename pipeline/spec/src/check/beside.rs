@@ -1,4 +1,4 @@
-//! The key `beside`: stages that start and end with another stage, such as a server with its client.
+//! Checks the key `beside`, which names the stage with which a stage starts and ends, such as a client of its server.
 //!
 //! All stages of a group start at the same time, so each waits for the dependencies of all of them. Their links are
 //! merged before the graph is checked.
@@ -13,7 +13,8 @@ use crate::workflow::StageBody;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::StageKey;
 
-/// Keys that such a stage cannot have, because it publishes nothing and runs only with its lead, each with a help text.
+/// Keys that a stage with `beside` cannot have, because it publishes nothing and runs only with its lead, each with a
+/// help text.
 const NOT_BESIDE: [(&str, &str); 4] = [
     ("outputs", "a stage with `beside` publishes nothing; declare outputs on the stage that it names"),
     ("checks", "a stage with `beside` publishes nothing; set checks on the stage that it names"),
@@ -22,8 +23,8 @@ const NOT_BESIDE: [(&str, &str); 4] = [
 ];
 
 impl Checker<'_> {
-    /// Returns the stage named by the key. The inner `None` means that the key is absent, the outer that it is wrong
-    /// (reported).
+    /// Returns the stage that the key names. The inner `None` means that the key is absent, the outer that it is
+    /// invalid (reported).
     pub(super) fn beside(&mut self, draft: usize, view: &ReferenceScope<'_>) -> Option<Option<StageKey>> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
@@ -85,8 +86,8 @@ impl Checker<'_> {
         Some(lead)
     }
 
-    /// Links each stage of a group to the dependencies of all of them. None may depend on another: they would never
-    /// start.
+    /// Links each stage of a group to the dependencies of all of them. Reports a stage that depends on another one of
+    /// its group, since such a group would never start.
     pub(super) fn groups(&mut self, nodes: &[Option<PlanNode>]) {
         let mut groups: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (draft, node) in nodes.iter().enumerate() {

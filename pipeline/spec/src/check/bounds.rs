@@ -1,5 +1,5 @@
-//! `checks`: bounds on metrics, as written. [`super::metrics`] checks that the stage reports such a metric, once all
-//! stages have their options.
+//! Reads `checks`: bounds on metrics, as written. [`super::metrics`] checks that the stage reports each metric, once
+//! all stages have their options.
 
 use super::checker::{Checker, MetricUse};
 use crate::diagnostic::Diagnostic;
@@ -38,7 +38,7 @@ impl Checker<'_> {
     }
 }
 
-/// Reads one check. Its metric is added to `uses` even if another part of it is wrong.
+/// Reads one check. Its metric is added to `uses` even if another part of the check is invalid.
 fn check(
     draft: usize,
     bound: &BoundNode,

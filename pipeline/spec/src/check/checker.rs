@@ -1,4 +1,5 @@
-//! State shared by the passes: the file under check, the diagnostics so far, and data that one pass leaves for another.
+//! Holds the state that the passes share: the file under check, the diagnostics so far, and data that one pass leaves
+//! for another.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::ExpandedWorkflow;
@@ -22,7 +23,7 @@ pub struct StageLink {
     pub edge: Edge,
     /// Output and input port of a data edge.
     pub ports: Option<(String, String)>,
-    /// Place in the file that causes the link.
+    /// Position in the file that causes the link.
     pub span: Span,
 }
 
@@ -36,11 +37,11 @@ pub(super) struct MetricUse {
     pub of_span: Span,
 }
 
-/// A stage whose options and inputs are known and valid; other parts of it may still be wrong.
+/// A stage whose options and inputs are known and valid; other parts of the stage may still be invalid.
 pub(super) struct ValidStage<'e> {
     pub validated: Box<dyn ValidatedOptions + 'e>,
     pub inputs: Vec<InputBinding>,
-    /// Options as written, for places in diagnostics.
+    /// Options as written, for positions in diagnostics.
     pub with: BoundNode,
 }
 
@@ -85,7 +86,7 @@ impl<'e> Checker<'e> {
         self.diagnostics.push(d);
     }
 
-    /// Reports an error at a place, unless its cause is reported elsewhere.
+    /// Reports an error at a position, unless its cause is reported elsewhere.
     pub fn report_unresolved(&mut self, error: ResolveError, span: Span) {
         if !error.code.is_empty() {
             self.report(Diagnostic::error(error.code, span, error.message).help_if(error.help));

@@ -1,4 +1,4 @@
-//! `when` and `needs`, those of the embedding stages included.
+//! Checks `when` and `needs` of a stage and of its embedding stages.
 
 use super::checker::{Checker, StageLink};
 use crate::diagnostic::Diagnostic;
@@ -10,7 +10,8 @@ use crate::tree::YamlNode;
 use serde_json::Value;
 
 impl<'e> Checker<'e> {
-    /// Returns the places whose envelope applies to a draft: the draft, then its embedding stages from the inside out.
+    /// Returns the scopes and stages whose envelope applies to a draft: those of the draft, then of its embedding
+    /// stages from the inside out.
     fn enclosing_stages(&self, draft: usize) -> Vec<(ReferenceScope<'e>, &'e crate::workflow::RawStage)> {
         let expanded = self.expanded;
         let d = &expanded.drafts[draft];

@@ -1,4 +1,4 @@
-//! Options of a stage, and the files whose content they name.
+//! Checks the options of a stage, and reads the digests of the files that they name.
 
 use super::checker::Checker;
 use super::inputs::entries;
@@ -175,7 +175,7 @@ impl Checker<'_> {
         good.then_some((files, sources))
     }
 
-    /// Reads the entries of `files:`: the name (map form only), the path, and its place.
+    /// Reads the entries of `files:`: the name (map form only), the path, and its position.
     fn named_files(&mut self, bound: &BoundNode) -> Option<Vec<(Option<String>, String, Span)>> {
         let mut reader = ValueReader { diagnostics: &mut self.diagnostics };
         if let BoundContent::Map(entries) = &bound.content {

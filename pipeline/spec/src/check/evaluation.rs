@@ -1,4 +1,4 @@
-//! Evaluation sets: data that must never reach the stages that learn from it.
+//! Checks evaluation sets: data that must never reach the stages that learn from it.
 //!
 //! ```yaml
 //! evaluation_sets:
@@ -17,7 +17,7 @@ use crate::tree::YamlEntry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use trainyard_core::ArtifactKind;
 
-/// Input port that is only compared or measured against, and not passed on.
+/// Input port whose artifact a stage only compares or measures against, and does not pass on.
 const EVALUATION_PORT: &str = "evaluation";
 
 type OutputKey = (usize, String);

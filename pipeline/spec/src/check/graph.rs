@@ -1,7 +1,7 @@
-//! The graph of all instances: cycles, and an order that follows the file.
+//! Checks the graph of all instances for cycles, and orders the instances; ties are in file order.
 //!
-//! Cycles are found by strongly connected components (a topological sort names only one stage of a cycle) and shown
-//! whole. Both algorithms are iterative: a chain of any length does not touch the stack.
+//! Cycles are found by strongly connected components (a topological sort names only one stage of a cycle) and shown in
+//! full. Both algorithms are iterative, so a long chain cannot overflow the stack.
 
 use super::checker::{Checker, StageLink};
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,4 @@
-//! Ports: which artifacts flow into a stage, of the right kind and number.
+//! Checks the input ports of a stage: each must receive artifacts of the correct kind and number.
 
 use super::checker::{Checker, StageLink};
 use crate::diagnostic::{Diagnostic, Span};

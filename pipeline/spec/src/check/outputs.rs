@@ -1,4 +1,4 @@
-//! The top-level keys `outputs` and `schedule` of a file.
+//! Checks the top-level keys `outputs` and `schedule` of a file.
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use trainyard_core::StageKey;
 
 impl Checker<'_> {
-    /// Reads the exports of the main file. Exports of embedded files are checked as well, at their own places.
+    /// Reads the exports of the main file. Exports of embedded files are checked as well, at their own positions.
     pub(super) fn outputs(&mut self) -> BTreeMap<String, (StageKey, String)> {
         let expanded = self.expanded;
         let mut exported = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Whether any pool can ever take each stage. A request that no pool can meet is an error now, not an endless wait.
+//! Checks whether some pool can ever grant each stage's request. A request that no pool can meet is an error, since its
+//! stage would wait forever.
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;

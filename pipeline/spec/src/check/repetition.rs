@@ -1,7 +1,8 @@
-//! Stages of a scheduled workflow that run once and are cache hits from then on.
+//! Warns of stages of a scheduled workflow that run once and are cache hits from then on.
 //!
 //! A command without inputs usually reads data that the cache cannot see (a database, a web page, the date). On a
-//! schedule it would do so the first time only, and every later run would succeed without doing anything.
+//! schedule such a command would read the data at the first tick only, and every later run would succeed without
+//! running it.
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;

@@ -1,7 +1,7 @@
-//! Scripts that a command names but `files` does not.
+//! Warns of scripts that a command names and `files` does not list.
 //!
-//! Commands run in an empty folder, and only what `files` lists is linked into it and enters the stage digest. Without
-//! this check a forgotten entry shows up as "can't open file" in the log of a run.
+//! Commands run in an empty folder. Only the entries of `files` are linked into the folder and enter the stage digest.
+//! Without this check a forgotten entry appears as "can't open file" in the log of a run.
 
 use super::checker::Checker;
 use crate::diagnostic::{Diagnostic, Span};
@@ -38,7 +38,7 @@ fn is_path(word: &str) -> bool {
     !word.starts_with(['/', '-', '.']) && word.chars().all(plain) && !word.split('/').any(|part| part == "..")
 }
 
-/// Returns the words of a command, and whether each is a separate argument.
+/// Returns the words of a command with their positions, and whether each is a separate argument.
 fn words(run: &YamlNode) -> Vec<(String, Span, bool)> {
     if let Some(items) = run.list() {
         return items.iter().filter_map(|n| n.scalar().map(|s| (s.text.clone(), n.span, true))).collect();

@@ -1,4 +1,4 @@
-//! The envelope of a stage: resources, retry, timeout, checks, cache, env, secrets, description.
+//! Checks the envelope of a stage: resources, retry, timeout, checks, cache, env, secrets, description.
 //!
 //! Values may be expressions but must be known before the run; only `env` may read metrics.
 
@@ -198,7 +198,7 @@ impl Checker<'_> {
     }
 }
 
-/// Collects every `{secret: NAME}` in some options, with its place.
+/// Collects every `{secret: NAME}` in some options, with its position.
 fn named_secrets(bound: &BoundNode, named: &mut Vec<(String, Span)>) {
     match &bound.content {
         BoundContent::Map(entries) => match entries.as_slice() {

@@ -1,4 +1,4 @@
-//! One stage instance: its kind, inputs, config and envelope put together.
+//! Builds the node of one stage instance from its kind, inputs, config and envelope.
 
 use super::checker::{Checker, ValidStage};
 use super::settings::StageSettings;
@@ -70,7 +70,7 @@ struct StageControls {
 }
 
 impl<'e> Checker<'e> {
-    /// Builds the node of a draft; `None` if any part is wrong. All parts are checked, even if one is wrong.
+    /// Builds the node of a draft; `None` if any part is invalid. All parts are checked, even if one is invalid.
     pub(super) fn stage(&mut self, draft: usize) -> Option<PlanNode> {
         let kind = self.kind_of(draft)?;
         let before = self.diagnostics.len();
@@ -209,7 +209,7 @@ impl<'e> Checker<'e> {
         Some(bound)
     }
 
-    /// Reports unknown keys and wrong values of the entries whose expressions are valid.
+    /// Reports unknown keys and invalid values of the entries whose expressions are valid.
     fn validate_rest(&mut self, draft: usize, with: &BoundNode) {
         let expanded = self.expanded;
         let StageBody::Kind { name, .. } = &expanded.raw(draft).body else { return };

@@ -1,16 +1,16 @@
-//! `matrix` and `for_each`: the axes along which one stage becomes many, and the names of the instances.
+//! Reads `matrix` and `for_each`, the axes along which one stage becomes many, and names the instances.
 //!
-//! An instance's key holds its axes in file order: `rl[seed=1,size=small]`, `eval[item=0]`. `for_each` takes at most
-//! 100 rows unless its cap is raised.
+//! An instance's key contains its axes in file order: `rl[seed=1,size=small]`, `eval[item=0]`. `for_each` takes at most
+//! 100 rows unless the file raises its cap.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{BoundContent, BoundNode, ValueReader};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Most stage instances of a whole workflow, and of one matrix.
+/// Maximum number of stage instances of a workflow, and of one matrix.
 pub const MAX_INSTANCES: usize = 100_000;
-/// Most items of `for_each` unless the file raises the cap.
+/// Maximum number of items of `for_each` unless the file raises the cap.
 pub const DEFAULT_ROW_CAP: u32 = 100;
 
 /// One axis of a fan-out.
@@ -45,7 +45,7 @@ pub enum FanOutSource {
     Late {
         /// The reference to the artifact.
         rows: BoundNode,
-        /// Most rows; with more the stage fails.
+        /// Maximum number of rows; with more the stage fails.
         cap: u32,
     },
 }

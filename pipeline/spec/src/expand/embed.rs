@@ -1,4 +1,4 @@
-//! `uses: ./other.yaml`: a workflow inside another, once for each instance of the embedding stage.
+//! Expands `uses: ./other.yaml`: embeds a workflow in another, once for each instance of the embedding stage.
 
 use super::axes::Coordinate;
 use super::params::GivenParam;

@@ -1,4 +1,5 @@
-//! Results of expansion: spaces (a file with values), groups (a stage with its instances), drafts (one instance).
+//! Holds the results of expansion: workflow instances (a file with values for its parameters), stages with their
+//! instances, and drafts (one stage instance each).
 
 use super::axes::{Axis, Coordinate};
 use super::params::ParamValue;
@@ -13,9 +14,9 @@ use trainyard_core::StageKey;
 pub struct Draft {
     /// Name with the prefixes of embedding stages, and all axes.
     pub key: StageKey,
-    /// Index into [`super::ExpandedWorkflow::spaces`].
+    /// Index into [`super::ExpandedWorkflow::workflow_instances`].
     pub workflow: usize,
-    /// Index into the stages of the space's workflow.
+    /// Index into the stages of the workflow.
     pub stage: usize,
     /// Position on the stage's own axes.
     pub coordinates: Vec<Coordinate>,
@@ -28,7 +29,7 @@ pub struct Draft {
 pub struct LateList {
     /// The reference to the artifact.
     pub rows: BoundNode,
-    /// Most rows; with more the stage fails.
+    /// Maximum number of rows; with more the stage fails.
     pub cap: u32,
 }
 
@@ -51,18 +52,18 @@ pub struct WorkflowInstance {
     pub parent: Option<EmbeddingStage>,
 }
 
-/// The stage instance that embeds a space.
+/// The stage instance that embeds a workflow.
 #[derive(Debug, Clone)]
 pub struct EmbeddingStage {
-    /// Index into [`super::ExpandedWorkflow::spaces`] of the embedding file.
+    /// Index into [`super::ExpandedWorkflow::workflow_instances`] of the embedding file.
     pub workflow: usize,
-    /// Index into the stages of that space's workflow.
+    /// Index into the stages of the embedding workflow.
     pub stage: usize,
     /// Position of the instance on that stage's own axes.
     pub coordinates: Vec<Coordinate>,
 }
 
-/// All instances of one stage of a space.
+/// All instances of one stage of a workflow instance.
 #[derive(Debug)]
 pub struct StageInstances {
     /// In file order; empty for a stage that is not repeated.
@@ -71,7 +72,7 @@ pub struct StageInstances {
     pub identity: Rc<str>,
     /// In matrix order, the last axis fastest.
     pub instances: Vec<StageInstance>,
-    /// Whether the one member is expanded to many during the run.
+    /// Whether the only instance is expanded to many during the run.
     pub late: bool,
     /// Whether the stage's body could not be read (reported).
     pub broken: bool,
@@ -88,15 +89,15 @@ impl StageInstances {
 pub struct StageInstance {
     /// One coordinate per axis of the group.
     pub coordinates: Vec<Coordinate>,
-    /// Draft or space made by expansion.
+    /// Draft or workflow instance made by expansion.
     pub body: InstanceBody,
 }
 
-/// An instance: a draft, or a space if the stage embeds a file; by index.
+/// An instance, by index: a draft, or a workflow instance if the stage embeds a file.
 #[derive(Debug, Clone, Copy)]
 pub enum InstanceBody {
     /// Index into [`super::ExpandedWorkflow::drafts`].
     Draft(usize),
-    /// Index into [`super::ExpandedWorkflow::spaces`].
+    /// Index into [`super::ExpandedWorkflow::workflow_instances`].
     Workflow(usize),
 }

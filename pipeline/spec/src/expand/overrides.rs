@@ -1,4 +1,5 @@
-//! Arguments `-p k=v` and `-p @file`. Later ones win; a mistake is reported in the argument or the file itself.
+//! Reads the arguments `-p k=v` and `-p @file`. Later arguments override earlier ones. A mistake is reported at its
+//! position in the argument or in the file.
 
 use super::params::GivenParam;
 use crate::diagnostic::{Diagnostic, Sources, Span};
@@ -45,7 +46,7 @@ impl Overrides {
     pub fn given(&self, name: &str) -> Option<GivenParam<'_>> {
         self.values.get(name).map(|o| GivenParam { bound: o.bound.clone(), folder: &o.folder })
     }
-    /// Returns the names that the arguments set, each with the place of its last setting; sorted.
+    /// Returns the names that the arguments set, each with the position of its last setting; sorted.
     pub fn names(&self) -> impl Iterator<Item = (&str, Span)> {
         self.values.iter().map(|(name, o)| (name.as_str(), o.name_span))
     }

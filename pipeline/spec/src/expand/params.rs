@@ -1,9 +1,9 @@
-//! Parameters: declared types, ranges and choices; values from defaults, `-p k=v`, `-p @file`, or an embedding stage's
-//! `with`.
+//! Declares parameters (types, ranges, choices) and reads their values from defaults, `-p k=v`, `-p @file`, or the
+//! `with` of an embedding stage.
 //!
-//! A value is read by its declared type: `-p name=7` sets a string parameter to the text `7`. A `path` default is
-//! relative to the workflow file's folder, a `-p` path to the working directory; both become absolute, so a run does
-//! not depend on where it starts.
+//! A value is read by its declared type: `-p name=7` sets a string parameter to the text `7`. The default of a `path`
+//! is relative to the workflow file's folder, and a path from `-p` to the working directory. Both become absolute, so a
+//! run does not depend on the folder in which it starts.
 
 use crate::diagnostic::{Diagnostic, Sources, Span, suggest};
 use crate::expression::Expression;
@@ -93,7 +93,7 @@ impl ParamType {
 pub struct Param {
     /// Name in `params.<name>` and `-p`.
     pub name: String,
-    /// Place of the name in the file.
+    /// Position of the name in the file.
     pub span: Span,
     /// Declared type.
     pub kind: ParamType,

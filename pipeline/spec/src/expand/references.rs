@@ -1,7 +1,6 @@
-//! Resolution of references at a place: values of params and axes, artifacts of stage instances, late metrics and
-//! status.
+//! Resolves references at a position: values of params and axes, artifacts of stage instances, late metrics and status.
 //!
-//! The binding rule: a stage with the same axes (names and values) binds instance to instance; any other reference to a
+//! A reference to a stage with the same axes (names and values) binds instance to instance. Any other reference to a
 //! fan-out is the list of all its instances in matrix order.
 
 use super::axes::{self, Coordinate};
@@ -90,7 +89,7 @@ impl ReferenceResolver for ReferenceScope<'_> {
 }
 
 impl<'v> ReferenceScope<'v> {
-    /// Creates the view of a draft, once all instances exist.
+    /// Creates the scope of a draft, once all instances exist.
     pub fn of(expanded: &'v ExpandedWorkflow<'v>, draft: &'v Draft, run: Option<&'v RunPorts>) -> Self {
         Self {
             expanded,
@@ -102,7 +101,7 @@ impl<'v> ReferenceScope<'v> {
             early: false,
         }
     }
-    /// Creates a view outside of drafts: for an embedding stage or a file's top level.
+    /// Creates a scope outside of drafts: for an embedding stage or a file's top level.
     pub fn at(
         expanded: &'v ExpandedWorkflow<'v>,
         space: usize,
@@ -173,7 +172,8 @@ impl<'v> ReferenceScope<'v> {
         Err(ResolveError::new("unknown-port", format!("this stage has no `{root}.{port}`")).help(Some(help)))
     }
 
-    /// Checks whether the stage's kind may report a metric under any options; those of a `run` stage are not known.
+    /// Checks that the stage's kind may report a metric under any options. The metrics of a `run` stage are not known,
+    /// so any name is accepted.
     fn reported(&self, stage: &str, name: &str, of: Option<ComparisonField>) -> Result<(), ResolveError> {
         let raw =
             self.workflow_instance().workflow.stage(stage).map(|i| &self.workflow_instance().workflow.stages[i].body);
@@ -224,7 +224,7 @@ impl<'v> ReferenceScope<'v> {
         }
     }
 
-    /// Returns the instances that a reference from this view resolves to.
+    /// Returns the instances that a reference from this scope resolves to.
     pub fn instances(&self, group: &'v StageInstances) -> &'v [StageInstance] {
         if self.same_axes(group) {
             let at = axes::position(&group.axes, self.coordinates).unwrap_or(0);
@@ -350,7 +350,7 @@ impl ExpandedWorkflow<'_> {
             return Err(ResolveError::new("unknown-port", format!("`{stage}` exports no `{name}`")).help(help));
         };
         let view = ReferenceScope::at(self, space, None, &[]);
-        // Mistakes in the embedded file's `outputs` are reported at their own place.
+        // Mistakes in the embedded file's `outputs` are reported at their own position.
         let mut ignored = Vec::new();
         let bound =
             Binder { sources: &self.sources, names: &view, text: false, diagnostics: &mut ignored }.bind(&entry.value);
@@ -360,7 +360,7 @@ impl ExpandedWorkflow<'_> {
         }
     }
 
-    /// Returns all drafts of a stage id of a space, including embedded ones.
+    /// Returns the indices of all drafts of these instances, including those of embedded workflows.
     pub fn drafts_of(&self, members: &[StageInstance]) -> Vec<usize> {
         let mut found = Vec::new();
         for member in members {

@@ -1,4 +1,4 @@
-//! The names of `${{ … }}`, and their form as text.
+//! Defines the names of `${{ … }}` and prints them as text.
 
 use std::fmt::{Display, Formatter, Result};
 use trainyard_core::ComparisonField;

@@ -1,4 +1,4 @@
-//! How the names of `${{ … }}` are read: `params.steps`, `stages.gate.metrics.accuracy`.
+//! Parses the names of `${{ … }}`: `params.steps`, `stages.gate.metrics.accuracy`.
 
 use super::reference::ExprReference;
 use crate::diagnostic::suggest;

@@ -1,3 +1,5 @@
+//! Tests parsing, evaluation, types and printing of the expressions of workflow files.
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
-//! Words of a command whose files are sources: `[python3, my_reward.py]`.
+//! Finds the words of a command whose files are sources: `[python3, my_reward.py]`.
 //!
-//! The schema marks commands by `"format": "command"`. A word is a source if it names a file: by a path relative to the
-//! file in which it is written or, after the first word, by an absolute one. All others are words: `python3` is found
-//! on the PATH of the machine, and `/usr/bin/python3` exists there too.
+//! The schema marks commands by `"format": "command"`. A word is a source if it names a file by a path relative to the
+//! file in which it is written. After the first word, an absolute path names a source too. All other words stay words:
+//! `python3` is found on the PATH of the machine, and the machine has its own `/usr/bin/python3`.
 
 use crate::files::FileSystem;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Describes a schema violation: the value found, the values expected, and the nearest valid name.
 //!
-//! Of an `anyOf` or `oneOf` only the best-fitting branch is reported (no wrong type or word at its top, then fewest
-//! violations), so a part is validated as the `kind` it names.
+//! For an `anyOf` or `oneOf` only the best-fitting branch is reported: first those without a wrong type or word at
+//! their top, then the one with the fewest violations. A part is therefore validated as the `kind` that it names.
 
 use super::pointer::escape;
 use super::problem::Problem;
@@ -97,7 +97,8 @@ pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
     });
 }
 
-/// Returns the help for an option that is unknown at its place. An option of another part at that place is no typo.
+/// Returns the help for an option that is unknown at its position. An option of another part at that position is no
+/// typo.
 fn unknown_help(key: &str, names: &[String], instance: &Value) -> Option<String> {
     match instance.get("kind").and_then(Value::as_str) {
         Some(kind) if names.iter().any(|name| name == key) => {
@@ -115,7 +116,7 @@ fn best_branch(
 ) {
     let pointer = error.instance_path().to_string();
     let depth = |e: &ValidationError<'_>| e.instance_path().to_string();
-    // A wrong type at the top, or a wrong word at its `kind`, means that another branch was intended.
+    // An incorrect type at the top, or an incorrect word at its `kind`, means that another branch was intended.
     let foreign = |e: &ValidationError<'_>| match e.kind() {
         Kind::Type { .. } => depth(e) == pointer,
         Kind::Constant { .. } | Kind::Enum { .. } => depth(e) == pointer || depth(e) == format!("{pointer}/kind"),

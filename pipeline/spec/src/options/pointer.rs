@@ -1,4 +1,4 @@
-//! RFC 6901 pointers into a config.
+//! Formats and escapes RFC 6901 pointers into a config.
 
 /// Formats a pointer: `/loss/terms/0/clip_low` → `loss.terms[0].clip_low`.
 pub fn readable(pointer: &str) -> String {

@@ -1,16 +1,17 @@
-//! Mistakes in options: found at a pointer into the config, reported at a place in the file or to the engine.
+//! Describes mistakes in options. A mistake is found at a pointer into the config and reported at a position in the
+//! file, or to the engine.
 
 use super::pointer::readable;
 use crate::diagnostic::Diagnostic;
 use crate::read::{BoundNode, locate};
 use trainyard_core::OptionProblem;
 
-/// A problem at a pointer, not yet at a place in a file.
+/// A problem at a pointer, not yet at a position in a file.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub code: &'static str,
     pub pointer: String,
-    /// Whether the key is wrong, not its value.
+    /// Whether the key is invalid, not its value.
     pub at_key: bool,
     /// Whether only the children's values decide (`anyOf`); a late child suppresses the problem.
     pub by_children: bool,

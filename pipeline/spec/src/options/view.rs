@@ -1,18 +1,18 @@
-//! A JSON Schema's description of one place: its types, properties and format, with `$ref`, `allOf`, `anyOf`, `oneOf`
-//! and `if/then/else` flattened into one set of alternatives.
+//! Views one position of a JSON Schema as a set of alternatives: its types, properties and format, with `$ref`,
+//! `allOf`, `anyOf`, `oneOf` and `if/then/else` flattened.
 //!
-//! The view serves reading and hints; only the validator decides whether a value is valid.
+//! The view serves the reading of values and hints; only the validator decides whether a value is valid.
 
 use serde_json::Value;
 
-/// Schemas that may describe one place, with a common root.
+/// Schemas that may describe one position, with a common root.
 #[derive(Debug, Clone)]
 pub struct SchemaView<'s> {
     root: &'s Value,
     alternatives: Vec<&'s Value>,
 }
 
-/// Most alternatives; with more, hints would be useless.
+/// Maximum number of alternatives; with more, hints would be useless.
 const MAX_ALTERNATIVES: usize = 256;
 
 impl<'s> SchemaView<'s> {

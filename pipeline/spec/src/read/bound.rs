@@ -1,4 +1,4 @@
-//! A tree with its expressions parsed, its names resolved and its known parts computed.
+//! Binds a tree: parses its expressions, resolves their names and computes all known parts.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::expression::{ExprReference, Expression, ExpressionError, Term, parse_embedded, value_text};
@@ -7,10 +7,10 @@ use crate::tree::{YamlContent, YamlNode, YamlScalar, core_value, shorten};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// A node of the tree with its expressions resolved and its place.
+/// A node of the tree with its expressions resolved and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundNode {
-    /// Place in its file.
+    /// Position in its file.
     pub span: Span,
     pub content: BoundContent,
 }
@@ -64,7 +64,7 @@ impl ResolveError {
     }
 }
 
-/// Resolves references at a place of the file.
+/// Resolves references at a position of the file.
 pub trait ReferenceResolver {
     /// Returns a value, a resolved late reference, or `None` to keep the reference.
     fn resolve(&self, reference: &ExprReference) -> Result<Option<Term>, ResolveError>;
@@ -74,7 +74,7 @@ pub trait ReferenceResolver {
     }
 }
 
-/// A place that allows no references.
+/// A position that allows no references.
 pub struct NoReferences(pub &'static str);
 
 impl ReferenceResolver for NoReferences {
@@ -88,7 +88,7 @@ impl ReferenceResolver for NoReferences {
 pub struct Binder<'a> {
     /// Texts that the nodes' spans point into.
     pub sources: &'a Sources,
-    /// Names in scope at this place.
+    /// Names in scope at this position.
     pub names: &'a dyn ReferenceResolver,
     /// Whether expressions are allowed inside longer text (`run`, `env`, `description`).
     pub text: bool,
@@ -97,7 +97,7 @@ pub struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Binds a node; `None` if an expression in it is wrong (reported).
+    /// Binds a node; `None` if the node contains an invalid expression (reported).
     pub fn bind(&mut self, node: &YamlNode) -> Option<BoundNode> {
         let content = match &node.content {
             YamlContent::Scalar(scalar) => self.scalar(scalar, node.span)?,
@@ -178,7 +178,7 @@ impl Binder<'_> {
                 }
                 Err((code, fault)) => {
                     good = false;
-                    // Without a code the cause is reported elsewhere.
+                    // An error without a code has its cause reported elsewhere.
                     if code.is_empty() {
                         at = end.min(text.len());
                         continue;
@@ -241,8 +241,8 @@ pub fn has_expression(node: &YamlNode) -> bool {
     }
 }
 
-/// Returns the place of a part of a scalar's text: exact for plain and simply quoted text, and if the part's text can
-/// be found again; otherwise the whole scalar.
+/// Returns the position of a part of a scalar's text: exact for plain and simply quoted text, and if the part's text
+/// can be found again; otherwise the whole scalar.
 pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range<usize>) -> Span {
     let raw = sources.slice(scalar);
     let shift = raw.find(text).or_else(|| raw.find(text.trim_end()));
@@ -312,8 +312,8 @@ impl BoundNode {
     }
 }
 
-/// Returns the place of an RFC 6901 pointer: the value's span, or that of the nearest enclosing node in the file. Also
-/// returns the key's span of the last part.
+/// Returns the position of an RFC 6901 pointer: the value's span, or that of the nearest enclosing node in the file.
+/// Also returns the key's span of the last part.
 pub fn locate(root: &BoundNode, pointer: &str) -> (Span, Option<Span>) {
     let mut at = root;
     let mut key = None;

@@ -1,4 +1,4 @@
-//! Typed access to bound values. Every method reports a mistake at its place and then returns `None`.
+//! Reads typed values from bound nodes. Every method reports a mistake at its position and then returns `None`.
 
 use super::bound::{BoundContent, BoundEntry, BoundNode};
 use crate::diagnostic::{Diagnostic, Span, suggest};
@@ -16,7 +16,7 @@ pub struct ValueReader<'a> {
 
 /// A map whose keys are all valid.
 pub struct MapFields<'b> {
-    /// Place of the whole map.
+    /// Position of the whole map.
     pub span: Span,
     entries: &'b [BoundEntry],
 }
@@ -26,14 +26,14 @@ impl<'b> MapFields<'b> {
     pub fn get(&self, key: &str) -> Option<&'b BoundNode> {
         self.entries.iter().find(|e| e.key == key).map(|e| &e.value)
     }
-    /// Returns the place of a key, if present.
+    /// Returns the position of a key, if present.
     pub fn key_span(&self, key: &str) -> Option<Span> {
         self.entries.iter().find(|e| e.key == key).map(|e| e.key_span)
     }
 }
 
 impl ValueReader<'_> {
-    /// Adds a diagnostic of the caller.
+    /// Adds a diagnostic.
     pub fn report(&mut self, d: Diagnostic) {
         self.diagnostics.push(d);
     }
@@ -67,7 +67,7 @@ impl ValueReader<'_> {
     pub fn map<'b>(&mut self, bound: &'b BoundNode, subject: &str, allowed: &[&str]) -> Option<MapFields<'b>> {
         self.map_at(KeyContext::Other, bound, subject, allowed)
     }
-    /// Reads a map likewise; recognizes words of other tools at this place.
+    /// Reads a map like [`ValueReader::map`], and recognizes keys of other tools at this position.
     pub fn map_at<'b>(
         &mut self,
         place: KeyContext,
@@ -198,7 +198,7 @@ impl ValueReader<'_> {
         };
         self.parsed(bound, subject, parse_size(&text))
     }
-    /// Returns a parser's result; reports its error at the value's place.
+    /// Returns a parser's result; reports its error at the value's position.
     pub fn parsed<T>(&mut self, bound: &BoundNode, subject: &str, result: Result<T, String>) -> Option<T> {
         result
             .map_err(|message| {

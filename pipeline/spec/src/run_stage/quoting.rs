@@ -1,7 +1,7 @@
 //! Tracks quoting in a shell script, so that a variable can be inserted without being split, expanded again or parsed.
 //!
-//! The quoting rules are those of POSIX: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. In here-documents,
-//! backquotes, `${…}` and `$((…))` quotes have another meaning, so no variable may be inserted there.
+//! The quoting rules are those of POSIX: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. Quotes have another
+//! meaning in here-documents, backquotes, `${…}` and `$((…))`, so no variable may be inserted inside these.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QuoteState {

@@ -1,4 +1,4 @@
-//! Ticks through changes of the clock; both directions of a search must find the same ticks.
+//! Tests ticks across changes of the clock. Both directions of a search must find the same ticks.
 
 use super::*;
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ fn a_fixed_time_runs_once_a_day_in_two_zones_in_both_directions() {
             "2026-11-02T12:00:00Z",
             &["2026-11-01T04:59:00Z", "2026-11-02T05:59:00Z"],
         ),
-        // Patterns of every hour follow the real hours: none is missing, none is double.
+        // Patterns of every hour follow the elapsed hours: each hour has exactly one tick.
         (
             "Europe/Paris",
             "0 * * * *",

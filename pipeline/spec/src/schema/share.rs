@@ -1,13 +1,13 @@
-//! Moves repeated parts of a JSON Schema into one definition.
+//! Moves repeated parts of a JSON Schema into shared definitions.
 //!
-//! Stage kinds have the same options (environments, rewards, sampling), and each kind's schema is self-contained.
-//! Without this pass the schema of all kinds would repeat them for every kind. Only schemas are moved (a map of
-//! `properties` is not one), and only those larger than the reference to them.
+//! Each stage kind's schema is self-contained, and kinds have options in common (environments, rewards, sampling).
+//! Without this pass the schema of all kinds would contain these options once per kind. Only schemas are moved (a map
+//! of `properties` is not one), and only schemas larger than the reference to them.
 
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// Bytes of compact JSON from which a reference is shorter.
+/// Bytes of compact JSON from which a schema is moved, since a reference is then shorter.
 const SMALLEST: usize = 300;
 const MAPS: [&str; 3] = ["properties", "patternProperties", "$defs"];
 const SINGLE: [&str; 6] = ["items", "additionalProperties", "if", "then", "else", "not"];

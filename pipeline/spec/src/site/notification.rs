@@ -1,4 +1,4 @@
-//! Notifications: the key `notifications` of a site file.
+//! Reads the key `notifications` of a site file.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{BoundNode, ValueReader};
@@ -22,7 +22,7 @@ pub struct Notification {
 pub enum Recipient {
     /// `https://…`, `http://…` or `env:…`; receives the full event as JSON.
     Webhook(String),
-    /// The same kinds of addresses; receives only the line of text, in Slack's format.
+    /// An address as for a webhook; receives only the line of text, in Slack's format.
     Slack(String),
     /// A program and its arguments; receives the JSON of a webhook on its standard input.
     Command(Vec<String>),
@@ -58,7 +58,7 @@ pub(super) fn read(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<No
     Some(Notification { on, to })
 }
 
-/// Checks an address; reports a wrong one but keeps it.
+/// Checks an address; reports an invalid one but returns it.
 fn address(bound: &BoundNode, subject: &str, reader: &mut ValueReader<'_>) -> Option<String> {
     let address = reader.string(bound, subject)?;
     let known = ["https://", "http://", "env:"]

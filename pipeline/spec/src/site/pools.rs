@@ -1,4 +1,4 @@
-//! The pools of a site file: machines, their resources, and the options of their executors.
+//! Reads the pools of a site file: machines, their resources, and the options of their executors.
 
 use crate::diagnostic::{Diagnostic, suggest};
 use crate::options::KindOptions;

@@ -1,4 +1,4 @@
-//! The trackers of a site file: programs that follow runs.
+//! Reads the key `tracking` of a site file: the trackers, which are programs that follow runs.
 
 use crate::options::KindOptions;
 use crate::read::{BoundContent, BoundNode, ValueReader};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(super) fn read(site: &BoundNode, tracker: &Value, reader: &mut ValueReader<'_>) -> Vec<Value> {
     let BoundContent::Map(entries) = &site.content else { return Vec::new() };
     let Some(entry) = entries.iter().find(|entry| entry.key == "tracking") else { return Vec::new() };
-    // Validated as an option of the site, so that mistakes are reported at their places below it.
+    // Validated as an option of the site, so that mistakes are reported at their positions below it.
     let list = json!({"type": "array", "items": tracker});
     let options = KindOptions::of(&json!({"type": "object", "properties": {"tracking": list}}));
     let (config, read) = options.read(&[entry], reader.diagnostics);

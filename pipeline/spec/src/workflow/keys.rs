@@ -1,4 +1,4 @@
-//! The keys of a workflow file, and the maps under them.
+//! Lists the keys of a workflow file, and reads the maps under them.
 
 use crate::diagnostic::Diagnostic;
 use crate::tree::YamlEntry;

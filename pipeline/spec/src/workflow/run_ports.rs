@@ -1,4 +1,4 @@
-//! The ports of a `run` stage, which the file alone declares.
+//! Reads the ports of a `run` stage, which only the file declares.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::names::check_id;
@@ -11,7 +11,7 @@ use trainyard_core::attempt::AttemptOutput;
 /// Ports of a `run` stage.
 #[derive(Debug, Clone, Default)]
 pub struct RunPorts {
-    /// Keys under `with` and their places, in file order.
+    /// Keys under `with` and their positions, in file order.
     pub inputs: Vec<(String, Span)>,
     /// Entries under `outputs`, by name.
     pub outputs: BTreeMap<String, AttemptOutput>,

@@ -1,4 +1,4 @@
-//! One stage of a file: its body, and its envelope over the file's `defaults`.
+//! Reads one stage of a file: its body, and its envelope merged over the file's `defaults`.
 
 use super::keys::{DEFAULT_KEYS, EMBED_KEYS, ONLY_RUN, STAGE_KEYS, map_of};
 use super::run_ports::RunPorts;
@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 pub struct RawStage {
     /// Key under `stages`.
     pub id: String,
-    /// Place of that key.
+    /// Position of that key.
     pub id_span: Span,
     /// Whether it names a kind, embeds a file or runs a command.
     pub body: StageBody,
@@ -29,14 +29,14 @@ pub enum StageBody {
     Kind {
         /// Name as written.
         name: String,
-        /// Place of the name.
+        /// Position of the name.
         span: Span,
     },
     /// `uses` with the path of a workflow file.
     Embed {
         /// Path as written, relative to the folder of its file.
         path: String,
-        /// Place of the path.
+        /// Position of the path.
         span: Span,
     },
     /// A command under `run`.
@@ -48,7 +48,7 @@ impl RawStage {
     pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|e| &e.value)
     }
-    /// Returns the value with its key and place.
+    /// Returns the value with its key and position.
     pub fn entry(&self, key: &str) -> Option<&YamlEntry> {
         self.entries.iter().find(|e| e.key == key)
     }

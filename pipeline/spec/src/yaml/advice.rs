@@ -1,10 +1,10 @@
-//! Advice about text that is not YAML.
+//! Explains errors in text that is not YAML.
 //!
-//! A parser reports the place where it stopped, often a line after the mistake, in terms of its grammar. This module
-//! searches the text around that place for common mistakes: tabs, bare expressions inside brackets, indentation that
+//! A parser reports the position where it stopped, often a line after the mistake, in terms of its grammar. This module
+//! searches the text around that position for common mistakes: tabs, bare expressions inside brackets, indentation that
 //! fits no line above, colons inside text, brackets that are not closed.
 
-/// A better place, message and help than the parser's, as far as the text allows.
+/// Position, message and help of an error; better than the parser's if the text shows a common mistake.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Advice {
     /// Byte offset.
@@ -39,7 +39,7 @@ impl<'t> TextLines<'t> {
         });
         Self { all: all.collect() }
     }
-    /// Returns the line that holds an offset; from 0.
+    /// Returns the number, from 0, of the line that holds an offset.
     fn of(&self, at: usize) -> usize {
         self.all.partition_point(|(start, _)| *start <= at).saturating_sub(1)
     }

@@ -1,3 +1,5 @@
+//! Tests the YAML reader: values, spans, limits and diagnostics.
+
 use super::*;
 use crate::tree::core_value;
 use proptest::prelude::*;
@@ -92,7 +94,7 @@ fn limits_are_exact() {
     let aliases = |n: usize| format!("a: &a x\nb: [{}]\n", vec!["*a"; n].join(", "));
     assert_eq!(codes(&aliases(MAX_ALIASES)), []);
     assert_eq!(codes(&aliases(MAX_ALIASES + 1)).first().map(|c| c.0), Some("yaml-limit"));
-    // An anchored value one level below the deepest, used where there is no room for it.
+    // An anchored value one level below the deepest, used where it exceeds the limit.
     let deep = format!("a: &a {}\nb: {}*a{}\n", nested(20), "[".repeat(15), "]".repeat(15));
     assert_eq!(codes(&deep).first().map(|c| c.0), Some("yaml-limit"));
     assert_eq!(codes(&" ".repeat(MAX_BYTES + 1)), [("yaml-limit", 1, 1)]);

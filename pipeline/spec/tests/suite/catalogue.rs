@@ -1,4 +1,4 @@
-//! A catalogue of stage kinds for tests: real structs with derived schemas, no stage code.
+//! Defines a catalogue of stage kinds for tests: real structs with derived schemas, no stage code.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

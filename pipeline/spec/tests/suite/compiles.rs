@@ -1,4 +1,4 @@
-//! Behavior of whole compilations that a single file cannot show.
+//! Tests behavior of whole compilations that a single file cannot show.
 
 use crate::catalogue::Kinds;
 use crate::samples::site;

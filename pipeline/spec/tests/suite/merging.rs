@@ -1,4 +1,4 @@
-//! `extends`: the rule of merging, spans that survive it, and the merged file as YAML.
+//! Tests `extends`: the rule of merging, spans that survive it, and the merged file as YAML.
 
 use crate::catalogue::Kinds;
 use crate::compiles::{Memory, compile_text};
@@ -11,7 +11,7 @@ use trainyard_spec::compile::Compilation;
 use trainyard_spec::merged::{merged, relative};
 use trainyard_spec::{FileSystem, LocalFileSystem, Sources, merge, print, yaml};
 
-/// Implements the rule a second time, on JSON.
+/// Implements the merging rule a second time, on JSON.
 fn rule(base: Value, child: Value, path: &[&str]) -> Value {
     let named = |kind: Value| Map::from_iter([("kind".to_string(), kind)]);
     match (base, child) {

@@ -1,5 +1,5 @@
-//! The schema pass and serde agree: options accepted by one are read by the other, options rejected by one are rejected
-//! by the other.
+//! Tests that the schema pass and serde agree: each accepts the options that the other accepts, and rejects those that
+//! the other rejects.
 
 use crate::catalogue::{Kinds, Rl, read};
 use crate::compiles::{Memory, compile_text};

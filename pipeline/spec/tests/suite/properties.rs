@@ -1,4 +1,4 @@
-//! No input makes the compiler panic, and every diagnostic points into its text.
+//! Tests that no input makes the compiler panic, and that every diagnostic points into its text.
 
 use crate::compiles::{Memory, compile_text};
 use crate::samples::folder;

@@ -1,6 +1,6 @@
-//! Every file under `tests/valid` and `tests/invalid`, compared with its `.expected` file. Set
-//! `TRAINYARD_UPDATE_EXPECTED=1` to rewrite those files, then read the difference. A line `# -p name=value` in a sample
-//! is an argument.
+//! Compares the result of every file under `tests/valid` and `tests/invalid` with its `.expected` file. Set
+//! `TRAINYARD_UPDATE_EXPECTED=1` to rewrite those files, then review the difference. A line `# -p name=value` in a
+//! sample is an argument.
 
 use crate::catalogue::Kinds;
 use std::fmt::Write;

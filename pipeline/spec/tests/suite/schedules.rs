@@ -1,4 +1,4 @@
-//! The key `schedule` in a plan, and the param that receives the time of a tick.
+//! Tests the key `schedule` in a plan, and the param that receives the time of a tick.
 
 use crate::catalogue::Kinds;
 use crate::compiles::Memory;

@@ -1,4 +1,4 @@
-//! Site files: amounts, defaults, mistakes.
+//! Tests site files: amounts, defaults, mistakes.
 
 use crate::compiles::Memory;
 use serde_json::{Value, json};

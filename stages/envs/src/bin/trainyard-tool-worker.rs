@@ -1,4 +1,4 @@
-//! The tool worker as its own program, for tests of crates that cannot start the `trainyard` binary.
+//! Runs the tool worker as a separate program, for tests of crates that cannot start the `trainyard` binary.
 
 fn main() {
     std::process::exit(trainyard_envs::tools::worker::main());

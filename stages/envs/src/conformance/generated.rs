@@ -1,11 +1,13 @@
-//! The conformance suite for problem generators.
+//! Checks that a problem generator is repeatable and that its problems can be solved.
 //!
-//! - *Problems repeat*: the same level, number and seed give the same problem; levels are clamped and share no problem.
-//! - *Canonical forms identify problems*: equal forms have equal ids and accept each other's answers; different forms
-//!   have different ids.
-//! - *Problems are complete*: every field but the split is set, and the environment accepts the answer.
-//! - *Demonstrations solve the problem*: played in the environment they end it on their last turn with the right
-//!   answer, with or without a mistake. They repeat, and exactly those that claim a mistake differ from the clean ones.
+//! - *Problems repeat*: the same level, number and seed give the same problem. Levels are clamped and share no problem.
+//! - *Canonical forms identify problems*: problems with equal forms have equal ids and accept each other's answers;
+//!   problems with different forms have different ids.
+//! - *Problems are complete*: id, answer, source, canonical form and question are set, the split is empty, and the
+//!   environment accepts the answer.
+//! - *Demonstrations solve the problem*: a demonstration that is played in the environment ends the episode on its last
+//!   turn with a correct answer, with or without a mistake. Demonstrations repeat, and exactly those that claim a
+//!   mistake differ from the clean ones.
 
 use super::turn;
 use crate::environments::{Demonstration, Environment, EpisodeStep, ProblemGenerator};

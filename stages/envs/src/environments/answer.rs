@@ -1,4 +1,4 @@
-//! Extraction of a worded answer from an agent's last message.
+//! Extracts an answer in words from an agent's last message.
 
 use crate::verifiers::final_answer;
 

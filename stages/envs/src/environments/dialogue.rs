@@ -1,14 +1,16 @@
-//! Dialogue shared by question environments: a turn with tool calls gets their results, a turn without calls is the
-//! answer.
+//! Implements the dialogue that question environments share: a turn with tool calls gets their results, and a turn
+//! without calls is the answer.
 //!
-//! - Without tools, every turn is an answer, whatever its form.
+//! - Without tools, every turn is an answer, regardless of its form.
 //! - An unreadable call, or a call to an unknown tool, gets an error message that the agent sees.
-//! - An environment may add an [`EpisodeState`] with custom tools and control over what follows a turn.
+//! - An environment may add an [`EpisodeState`] with custom tools and control over the continuation after a turn.
 //! - An empty turn ends the episode with `end`, a truncated turn with `length`.
-//! - Calls in the last allowed turn end it with `turns`, calls beyond the limit with `tool_limit`; none of them runs.
-//! - With a latency, results are held back for a drawn time. Only the time of their delivery depends on the clock.
-//! - A call that was lost or hit its wall-clock limit ends the episode as an infrastructure failure, because such a
-//!   result is not repeatable and must not enter an update. The outcome reports which of the two happened.
+//! - Calls in the last allowed turn end the episode with `turns`, calls beyond the limit with `tool_limit`; neither are
+//!   run.
+//! - With a latency, the dialogue holds results back for a drawn time. Only the time of their delivery depends on the
+//!   clock.
+//! - A call that was lost or hit its wall-clock limit ends the episode as an infrastructure failure, because its result
+//!   is not repeatable and must not enter an update. The outcome reports which of the two happened.
 
 use crate::Toolbox;
 use crate::environments::episode_state::ToolSessions;
@@ -39,14 +41,14 @@ pub struct Dialogue {
     specs: Vec<ToolSpec>,
     format: Box<dyn ToolFormat>,
     read_answer: fn(&str) -> Option<String>,
-    /// Overrides the verifiers that problems name.
+    /// Verifier that overrides those that problems name.
     verifier: Option<CustomVerifier>,
-    /// Used only for the latency.
+    /// Clock of the latency.
     clock: Arc<dyn Clock>,
 }
 
 impl Dialogue {
-    /// Returns a dialogue with the tools of the options.
+    /// Returns a dialogue with the tools of the options. Starts user programs and servers that supply tools.
     pub fn new(
         options: DialogueOptions,
         setup: &EnvironmentSetup,
@@ -54,8 +56,11 @@ impl Dialogue {
     ) -> Result<Arc<Self>> {
         Self::with_tools(options, setup, &[], read_answer)
     }
-    /// Returns a dialogue with the tools of the options and `environment_tools`, whose calls the state of an
-    /// episode must answer.
+    /// Returns a dialogue with the tools of the options and `environment_tools`, whose calls the state of an episode
+    /// must handle. `read_answer` reads the answer in a turn without calls. Starts user programs and servers that
+    /// supply tools.
+    ///
+    /// Errors: those of tools and the format; invalid, if two tools have the same name.
     pub fn with_tools(
         options: DialogueOptions,
         setup: &EnvironmentSetup,
@@ -86,7 +91,7 @@ impl Dialogue {
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.specs.clone()
     }
-    /// Returns a call of the first tool with this text; `None` if that tool takes no text.
+    /// Returns a call of the first tool with this text; `None` if there is no tool or the first one takes no text.
     pub fn call(&self, text: &str) -> Option<ToolCall> {
         let spec = self.specs.first()?;
         let argument = spec.main_argument()?;
@@ -97,12 +102,12 @@ impl Dialogue {
         let argument = self.specs.iter().find(|s| s.name == name)?.main_argument()?;
         Some(ToolCall { name: name.to_string(), arguments: json!({ argument: text }) })
     }
-    /// Reads the final answer from an agent's last message.
+    /// Returns the final answer in an agent's last message; `None` if the message contains no answer.
     pub fn read_answer(&self, text: &str) -> Option<String> {
         (self.read_answer)(text)
     }
-    /// Returns whether an answer is accepted by the verifier of the options or, without one, by the verifier that the
-    /// problem names.
+    /// Returns whether the verifier of the options accepts an answer or, without one, the verifier that the problem
+    /// names.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         match &self.verifier {
             Some(verifier) => verifier.verify(problem, answer),
@@ -113,7 +118,8 @@ impl Dialogue {
     pub fn format(&self) -> &dyn ToolFormat {
         &*self.format
     }
-    /// Returns the system message, if any, then the problem's messages.
+    /// Returns the system message, if any, then the problem's messages. The system message describes the tools if the
+    /// option `describe_tools` is set.
     pub fn prompt(&self, problem: &Problem) -> Vec<Message> {
         let mut system = self.options.system.clone();
         if self.options.describe_tools && !self.specs.is_empty() {
@@ -125,11 +131,12 @@ impl Dialogue {
         let head = (!system.is_empty()).then(|| Message::new("system", system));
         head.into_iter().chain(problem.messages.iter().cloned()).collect()
     }
-    /// Starts an episode with only the tools of the options. The seed only determines the latency.
+    /// Starts an episode with only the tools of the options. The seed determines only the latency.
     pub fn start(self: &Arc<Self>, seed: u64) -> Result<Box<dyn Episode>> {
         self.open(None, seed)
     }
-    /// Starts an episode whose custom tools have these sessions, in the order of their specs.
+    /// Starts an episode with a session for each of the environment's tools, in the order of their specs. Fails with
+    /// kind `bug` if their numbers differ.
     pub fn start_with(self: &Arc<Self>, sessions: Vec<Box<dyn ToolSession>>, seed: u64) -> Result<Box<dyn Episode>> {
         let names = self.specs[self.owners.len()..].iter().map(|spec| spec.name.clone());
         if names.len() != sessions.len() {
@@ -141,7 +148,7 @@ impl Dialogue {
         }
         self.start_in(Box::new(ToolSessions::new(names.zip(sessions))), seed)
     }
-    /// Starts an episode with this state of the environment.
+    /// Starts an episode in which this state handles the calls of the environment's tools and the turns without calls.
     pub fn start_in(self: &Arc<Self>, environment_state: Box<dyn EpisodeState>, seed: u64) -> Result<Box<dyn Episode>> {
         self.open(Some(environment_state), seed)
     }
@@ -165,8 +172,7 @@ impl Dialogue {
             tool_errors: 0,
         }))
     }
-    /// Returns the time before which the results of a turn that starts now stay hidden; `None` if they are not held
-    /// back.
+    /// Returns the time until which the results of a turn that starts now are held back; `None` without a latency.
     fn held_until(&self, seed: u64, turn: u32) -> Option<Duration> {
         self.options.latency.map(|latency| self.clock.monotonic() + latency.of_turn(seed, turn))
     }
@@ -195,7 +201,7 @@ enum DialoguePhase {
         pending: VecDeque<PendingToolResult>,
         results: Vec<ToolResult>,
         held_until: Option<Duration>,
-        /// The turn, if it has no calls and the environment's state answers it.
+        /// Text of the turn, if it has no calls and the environment's state replies to it.
         text: Option<String>,
     },
     Ended,
@@ -218,7 +224,7 @@ impl DialogueEpisode {
     fn end(&mut self, stop: StopReason, answer: Option<String>) -> EpisodeStep {
         EpisodeStep::Done(Outcome { answer, stop, ..self.finish() })
     }
-    /// Ends the episode because a call was lost or late.
+    /// Ends the episode as an infrastructure failure because a call was lost or, if `timed_out`, late.
     fn end_interrupted(&mut self, timed_out: bool) -> EpisodeStep {
         EpisodeStep::Done(Outcome {
             stop: StopReason::Error,
@@ -233,7 +239,8 @@ impl DialogueEpisode {
         let Self { turns, tool_calls, tool_errors, .. } = *self;
         Outcome { turns, tool_calls, tool_errors, ..Outcome::default() }
     }
-    /// Submits every call of a turn to its tool. A call that cannot run is answered immediately.
+    /// Submits every call of a turn to its tool. A call that is unreadable or names an unknown tool gets its error
+    /// immediately.
     fn submit(&mut self, turn: &AgentTurn) -> VecDeque<PendingToolResult> {
         let Self { dialogue, sessions, environment_state, .. } = self;
         let calls = turn.calls.iter().map(|call| match call {
@@ -253,13 +260,17 @@ impl DialogueEpisode {
         });
         calls.collect()
     }
-    /// Waits for the results of a turn, which may be there already.
+    /// Enters the phase in which the results of a turn are awaited. Returns the next step if all results have arrived
+    /// already, otherwise `Pending`; does not block.
     fn wait_for(&mut self, pending: VecDeque<PendingToolResult>, text: Option<String>) -> Result<EpisodeStep> {
         let held_until = self.dialogue.held_until(self.seed, self.turns);
         self.phase = DialoguePhase::Tools { pending, results: Vec::new(), held_until, text };
         Ok(self.poll(Duration::ZERO)?.unwrap_or(EpisodeStep::Pending))
     }
-    /// Processes the results of a turn once all have arrived.
+    /// Processes the results of a turn once all have arrived: counts them and continues or ends the episode. `text` is
+    /// the turn if it had no calls.
+    ///
+    /// Errors: failures that stop the stage.
     fn observe(&mut self, results: Vec<ToolResult>, text: Option<String>) -> Result<EpisodeStep> {
         let state_failure = self.environment_state.as_mut().and_then(|state| state.failure());
         if let Some(failure) = state_failure.or_else(|| self.sessions.iter_mut().find_map(|session| session.failure()))
@@ -286,7 +297,8 @@ impl DialogueEpisode {
         let messages = results.into_iter().map(|r| Message::new("tool", r.text)).collect();
         Ok(self.apply_after_turn(after_turn, Observation { messages, tool_calls, tool_errors: errors }))
     }
-    /// Handles a turn without calls: passes it to the environment, or else takes it as the answer.
+    /// Handles a turn without calls: passes it to the environment's state; the turn is the answer if the environment
+    /// has no state or leaves the turn to the dialogue.
     fn handle_text(&mut self, text: &str) -> EpisodeStep {
         match self.environment_state.as_mut().and_then(|state| state.after_text(text)) {
             Some(reply) => self.apply_after_turn(reply, Observation::default()),
@@ -300,7 +312,7 @@ impl DialogueEpisode {
     fn apply_after_turn(&mut self, after_turn: AfterTurn, mut observation: Observation) -> EpisodeStep {
         match after_turn {
             AfterTurn::End(answer) => self.end_with_answer(answer),
-            // Only a turn without calls gets here as the last one.
+            // Only a turn without calls reaches this arm as the last turn.
             AfterTurn::Continue(_) if self.turns >= self.dialogue.options.max_turns => {
                 self.end(StopReason::Turns, None)
             }
@@ -344,7 +356,7 @@ impl Episode for DialogueEpisode {
             return Ok(None);
         };
         while let Some(next) = pending.front() {
-            // May wait this long for each call; `wait` need not be exact.
+            // Waits up to `wait` for each call, because `wait` need not be exact.
             let Some(result) = (if wait.is_zero() { next.poll() } else { next.wait(wait) }) else {
                 return Ok(None);
             };

@@ -1,5 +1,7 @@
-//! Shorter way to implement [`Environment`] for dialogues, which differ only in their tools, state and problems. An
-//! environment that does not use the problem's verifier implements [`Environment`] itself.
+//! Provides a shorter way to implement [`Environment`] for dialogues, which differ only in their tools, state and
+//! problems.
+//!
+//! An environment that does not use the problem's verifier implements [`Environment`] itself.
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{Environment, Episode, ProblemGenerator};

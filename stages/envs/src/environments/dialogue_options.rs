@@ -1,7 +1,7 @@
-//! Options of a dialogue, and of environments that extend it.
+//! Defines the options of a dialogue and of the environments that extend it.
 //!
-//! All dialogue environments take the same options with different defaults; files write all keys in one table. An
-//! environment can hide keys that have no effect in it.
+//! All dialogue environments take the same options with different defaults. Files write the keys of the dialogue and of
+//! the environment in one table. An environment can hide keys that have no effect in it.
 
 use crate::Toolbox;
 use crate::environments::{EnvironmentOptions, Latency};
@@ -67,7 +67,7 @@ impl Default for DialogueOptions {
 }
 
 impl DialogueOptions {
-    /// Returns all values that are out of range, contradictory or not in the toolbox. `environment_tools`
+    /// Returns a problem for every value that is out of range, contradictory or not in the toolbox. `environment_tools`
     /// are the tools of the environment itself.
     pub fn check(&self, environment_tools: &[ToolSpec], toolbox: &Toolbox) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
@@ -132,7 +132,7 @@ pub trait ExtraOptions: Clone + Send + Sync + Serialize + DeserializeOwned + Jso
     }
 }
 
-/// Options of an environment together with those of its dialogue; files write their keys in one table.
+/// Options of an environment together with those of its dialogue. Serialization merges both into one table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WithDialogue<O> {
     pub extra: O,

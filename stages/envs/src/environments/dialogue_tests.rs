@@ -32,7 +32,7 @@ fn observed(step: &EpisodeStep) -> Vec<String> {
     observation.messages.iter().map(|m| format!("{}: {}", m.role, m.content)).collect()
 }
 
-/// Remembers the calls it got; ends on the call `end`; answers words with a question until they are `bye`.
+/// State that remembers its calls, ends on the call `end`, and replies to words with a question until they are `bye`.
 #[derive(Clone, Default)]
 struct Notes(Vec<String>);
 
@@ -94,7 +94,7 @@ fn replies_to_words_stop_at_the_last_turn() {
     assert_eq!(take(&dialogue, &mut *start(), "stop"), EpisodeStep::Done(end));
 }
 
-/// Answers with the number of its calls.
+/// Tool session whose results are the number of its calls.
 struct Counter(u32);
 
 impl ToolSession for Counter {
@@ -119,7 +119,7 @@ fn sessions_of_environment_tools_are_independent() {
     assert_eq!(observed(&take(&dialogue, &mut *episode, &call("two", "x"))), ["tool: 12"]);
 }
 
-/// Gives every call this result.
+/// Tool session that gives every call this result.
 struct FixedResult(ToolResult);
 
 impl ToolSession for FixedResult {
@@ -188,7 +188,7 @@ fn latency_delays_results_without_changing_them() {
     assert_eq!(episode.poll(Duration::ZERO), Ok(None), "an observation is returned once");
     let fork = episode.fork().unwrap();
     for mut next in [episode, fork] {
-        // The clock does not move, so the whole remaining time is waited for.
+        // The clock does not move, so the episode waits for the whole remaining time.
         assert_eq!(next.step(&turn).unwrap(), EpisodeStep::Pending);
         assert_eq!(next.poll(Duration::from_millis(1)), Ok(None));
         assert_eq!(next.poll(Duration::from_millis(10)), Ok(Some(expected.clone())));

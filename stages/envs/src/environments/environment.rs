@@ -1,4 +1,5 @@
-//! Traits of environments, which pose a problem and respond to the agent's turns until the episode ends.
+//! Defines the traits of environments and episodes. An environment poses a problem; an episode responds to the agent's
+//! turns until it ends.
 //!
 //! Episodes are polled because tools run while other sequences decode. Turns are text; the sampling loop keeps the
 //! tokens.
@@ -21,8 +22,8 @@ pub struct Observation {
     pub tool_errors: u32,
 }
 
-/// Request for a turn of the agent, where a program drives the episode: the whole conversation as the program sees
-/// it.
+/// Request for a turn of the agent in an episode that a program drives. It contains the whole conversation as the
+/// program sees it.
 ///
 /// Calls of assistants are in `tool_calls` as JSON text, `[{"name", "arguments"}]`, regardless of their author; results
 /// of tools are in the order of their calls and name none.
@@ -30,11 +31,12 @@ pub struct Observation {
 pub struct AgentTurnRequest {
     /// The messages as the program sees them. The loop compares them with those that it knows.
     pub messages: Vec<Message>,
-    /// The same messages as the chat template receives them, where they are new: tools described, calls written.
+    /// The same messages as the chat template receives them where they are new, with descriptions of tools and rendered
+    /// calls.
     pub template_messages: Vec<Message>,
     /// JSON text of the tools that the template describes.
     pub tools: Option<String>,
-    /// Maximum number of tokens of the answer, if the program sets one.
+    /// Maximum number of tokens of the turn, if the program sets one.
     pub max_tokens: Option<usize>,
 }
 
@@ -64,10 +66,10 @@ pub struct TurnTokens {
     pub cut: bool,
 }
 
-/// Counts of a program's calls that were not answered normally.
+/// Counts of a program's model calls that did not get a normal response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallCounts {
-    /// Calls without an answer because the episode had ended, and answers whose caller no longer waited.
+    /// Calls without a response because the episode had ended, and responses whose caller no longer waited.
     pub dropped: u32,
     /// Calls that were rejected with an error.
     pub refused: u32,
@@ -75,7 +77,7 @@ pub struct CallCounts {
     pub ignored: u32,
 }
 
-/// How an episode ended, with counts over the whole episode.
+/// End of an episode, with counts over the whole episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     /// The final answer as the environment read it.
@@ -87,10 +89,10 @@ pub struct Outcome {
     pub turns: u32,
     /// Tool calls made, including unreadable ones.
     pub tool_calls: u32,
-    /// How many of them failed.
+    /// Number of failed calls among them.
     pub tool_errors: u32,
-    /// Whether a call hit its wall-clock limit and no call was lost: the agent's call caused this. `status` is
-    /// `infrastructure` nevertheless, because the limit is not repeatable; callers may continue without such an
+    /// Whether a call hit its wall-clock limit and no call was lost, so that the agent's call caused the end. `status`
+    /// is `infrastructure` nevertheless, because the limit is not repeatable; callers may continue without such an
     /// episode.
     pub timed_out: bool,
     /// The episode's verdict on its answer; `None` leaves it to [`Environment::verify`].
@@ -106,8 +108,8 @@ pub struct Outcome {
 pub enum EpisodeStep {
     /// Tools are running; call [`Episode::poll`].
     Pending,
-    /// The agent's turn, where a program drives the episode, which may continue after any earlier turn, or after
-    /// none.
+    /// The agent's turn, in an episode that a program drives. The conversation of the request may continue after any
+    /// earlier turn, or start anew.
     TurnRequest(AgentTurnRequest),
     /// The agent's turn again, after this observation.
     Observe(Observation),
@@ -123,14 +125,16 @@ pub trait Environment: Send + Sync {
     fn tools(&self) -> Vec<ToolSpec>;
     /// Returns the tool-call format.
     fn format(&self) -> &dyn ToolFormat;
-    /// Returns whether [`Environment::prompt`] defines how an episode begins. Otherwise a program drives
-    /// the episode: it is polled for its first step, and all its steps are [`EpisodeStep::TurnRequest`].
+    /// Returns whether [`Environment::prompt`] defines how an episode begins. Otherwise a program drives the episode:
+    /// callers poll it for its first step, and [`EpisodeStep::TurnRequest`] takes the place of
+    /// [`EpisodeStep::Observe`].
     fn prompts(&self) -> bool {
         true
     }
-    /// Returns the opening messages: the problem's and those that the environment adds (tool descriptions).
+    /// Returns the opening messages: the problem's and those that the environment adds (system message, tool
+    /// descriptions).
     ///
-    /// Errors: those of a program that supplies the messages.
+    /// Errors: those of a program that supplies the messages. The program may receive a request.
     fn prompt(&self, problem: &Problem) -> Result<Vec<Message>>;
     /// Starts an episode. `seed` determines everything random in it.
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>>;
@@ -141,10 +145,10 @@ pub trait Environment: Send + Sync {
     fn converses(&self) -> bool {
         false
     }
-    /// Returns whether a final answer is right. Errors: of kind retryable if the judge is unavailable, otherwise the
-    /// judge's error; never because of a wrong answer.
+    /// Returns whether a final answer is correct. Errors: of kind retryable if the judge is unavailable, otherwise the
+    /// judge's error; never because of an incorrect answer.
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool>;
-    /// Reads the final answer from an agent's last message.
+    /// Returns the final answer in an agent's last message; `None` if the message contains no answer.
     fn read_answer(&self, text: &str) -> Option<String>;
     /// Returns the generator of problems for this environment and its options; `None` if problems come from data sets.
     fn generator(&self) -> Option<&dyn ProblemGenerator> {
@@ -154,12 +158,12 @@ pub trait Environment: Send + Sync {
 
 /// An episode in progress.
 pub trait Episode: Send {
-    /// Returns the program's reading of a turn that answers its last call, where a program drives the episode;
-    /// `None` leaves it to [`Environment::format`].
+    /// Returns the reply to the last model call of the program that drives the episode, as the program would read it
+    /// from the text of a turn. `None` leaves the parsing to [`Environment::format`].
     fn read(&self, _text: &str) -> Option<ParsedTurn> {
         None
     }
-    /// Receives the tokens of the turn that the next step takes. Called only where a program drives the episode.
+    /// Receives the tokens of the turn that the next step takes. Called only in an episode that a program drives.
     fn record_tokens(&mut self, _tokens: TurnTokens) {}
     /// Takes one agent turn. Tool calls are submitted and run in the background. A turn while results are pending or
     /// after the end is an error of kind `bug`.
@@ -169,7 +173,7 @@ pub trait Episode: Send {
     ///
     /// Errors: those of the environment's code, where it is a user program.
     fn poll(&mut self, wait: Duration) -> Result<Option<EpisodeStep>>;
-    /// Returns a copy with the tools' state after the last completed call. Fails while a step is pending and after the
-    /// end.
+    /// Returns a copy with the tools' state after the last completed call. Fails with kind `bug` while a step is
+    /// pending and after the end.
     fn fork(&self) -> Result<Box<dyn Episode>>;
 }

@@ -1,8 +1,10 @@
-//! State that an environment adds to one episode of a dialogue: custom tools, and control over what follows a turn.
+//! Defines the state that an environment adds to one episode of a dialogue: custom tools, and control over the
+//! continuation after a turn.
 //!
 //! [`crate::environments::dialogue`] implements the common rules (limits, unreadable calls, lost calls), so
-//! implementations only hold state. The tools of one environment share it, and a fork copies it once. An environment
-//! that judges the final state produces the answer itself: an agent cannot claim what it has not done.
+//! implementations only hold state. The tools of one environment share the state, and a fork copies it once. An
+//! environment that judges the final state produces the answer itself, so an agent cannot claim a result that it has
+//! not reached.
 
 use crate::tools::{PendingToolResult, ToolCall, ToolResult, ToolSession};
 use trainyard_core::{Error, Result};
@@ -17,27 +19,29 @@ pub enum AfterTurn {
     End(Option<String>),
 }
 
-/// Environment-specific state of one episode. Any randomness comes from the seed it was created with. Dropping it
-/// closes it.
+/// Environment-specific state of one episode. Any randomness comes from the seed with which the state was created.
+/// Dropping the state closes it.
 pub trait EpisodeState: Send {
-    /// Submits a call of one of the environment's tools. Arguments that do not fit the tool give an available result
-    /// with an error for the agent.
+    /// Submits a call of one of the environment's tools. Arguments that do not fit the tool give a result that is
+    /// available immediately, with an error for the agent.
     fn submit(&mut self, call: &ToolCall) -> PendingToolResult;
-    /// Hands a turn without calls to a component that answers later; [`EpisodeState::after_text`] is called once it
-    /// has.
+    /// Submits a turn without calls to a component that replies later. [`EpisodeState::after_text`] is called once the
+    /// returned result is available; with `None`, immediately.
     fn submit_text(&mut self, _text: &str) -> Option<PendingToolResult> {
         None
     }
-    /// Returns the error that stops the stage, once the results of a turn have arrived: the environment's code failed.
+    /// Returns the error that stops the stage, if the environment's code failed. Called once the results of a turn have
+    /// arrived.
     fn failure(&mut self) -> Option<Error> {
         None
     }
-    /// Returns what follows a turn whose calls, of any tools, have these results. Not called when a call was lost.
+    /// Returns the continuation after a turn whose calls, of any tools, have these results. Not called when a call was
+    /// lost or late.
     fn after_calls(&mut self, _results: &[ToolResult]) -> AfterTurn {
         AfterTurn::Continue(Vec::new())
     }
-    /// Returns what follows a turn without calls, possibly empty. `None` = the text is the answer, as the dialogue
-    /// reads it.
+    /// Returns the continuation after a turn without calls, possibly empty. `None` means that the text is the answer,
+    /// as the dialogue reads it.
     fn after_text(&mut self, _text: &str) -> Option<AfterTurn> {
         None
     }

@@ -1,5 +1,7 @@
-//! Environments that are a dialogue over generated problems, defined by their options, their generator and the state of
-//! their episodes. The verifiers that problems name judge the answers.
+//! Implements environments that are a dialogue over generated problems. Such an environment consists of its options,
+//! its generator and the state of its episodes ([`ProblemWorld`]).
+//!
+//! The verifiers that problems name judge the answers.
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use trainyard_core::{Chance, Result};
 use trainyard_tables::Problem;
 
-/// An environment that generates problems for a dialogue. [`GeneratingEnvironment`] is the environment of it.
+/// An environment that generates problems for a dialogue. [`GeneratingEnvironment`] implements the environment.
 pub trait ProblemWorld: Send + Sync + Sized + 'static {
     /// Options besides those of the dialogue, with the environment's page; `Self` for an environment without other
     /// fields.
@@ -21,7 +23,7 @@ pub trait ProblemWorld: Send + Sync + Sized + 'static {
     const PLURAL: &'static str;
     /// See [`ProblemGenerator::decoration`].
     const DECORATION: &'static [&'static str] = &[];
-    /// Returns the environment's own part. Must not start anything.
+    /// Returns the world with these options. Must start neither processes nor threads.
     fn new(options: Self::Options) -> Self;
     /// Returns the answer in a turn without calls, by default the marked text or the last line; `None` if absent.
     fn read_answer(turn: &str) -> Option<String> {
@@ -31,7 +33,7 @@ pub trait ProblemWorld: Send + Sync + Sized + 'static {
     fn open(&self, dialogue: &Arc<Dialogue>, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         dialogue.start(seed)
     }
-    /// Returns whether there are problems to generate under these options.
+    /// Returns whether problems can be generated under these options.
     fn generates(&self) -> bool {
         true
     }
@@ -56,7 +58,7 @@ pub struct GeneratingEnvironment<G> {
 }
 
 impl<G: ProblemWorld> GeneratingEnvironment<G> {
-    /// Returns the environment with these options.
+    /// Returns the environment with these options. Starts user programs and servers that supply tools.
     pub fn new(options: WithDialogue<G::Options>, setup: &EnvironmentSetup) -> Result<Self> {
         let tools = <G::Options as ExtraOptions>::tools();
         let dialogue = Dialogue::with_tools(options.dialogue, setup, &tools, G::read_answer)?;

@@ -1,7 +1,8 @@
-//! Problem generators: problems by level and number, and demonstrations that solve them.
+//! Defines the trait of problem generators, which supply problems by level and number, and demonstrations that solve
+//! them.
 //!
 //! `data/synthesize` uses this trait for every environment without knowing tools or formats. Demonstrations script only
-//! the agent's turns; tool results come from the tools when the turns are played. Everything is a function of the
+//! the agent's turns; the tools supply their results when the turns are played. All results depend only on the
 //! arguments.
 
 use crate::formats::ToolFormat;
@@ -36,7 +37,7 @@ impl ScriptedTurn {
 /// A demonstration that solves one problem.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Demonstration {
-    /// All turns of the episode. The environment ends it after the last one with the right answer.
+    /// All turns of the episode. The environment ends the episode after the last turn with a correct answer.
     pub turns: Vec<ScriptedTurn>,
     /// Whether some turn is a mistake that a later one corrects.
     pub mistaken: bool,
@@ -47,13 +48,13 @@ pub struct Demonstration {
 pub trait ProblemGenerator: Send + Sync {
     /// Returns the highest level; levels start at 1.
     fn max_level(&self) -> u32;
-    /// Returns problem number `index` of a level under this seed; `level` is clamped. Sets every field but `split`;
-    /// `answer` is a right answer. Two problems are the same exactly if their `canonical` forms are; then their ids are
-    /// equal and each accepts the other's answer. No two levels share a problem.
+    /// Returns problem number `index` of a level under the seed of `chance`; `level` is clamped. Sets every field but
+    /// `split`; `answer` is a correct answer. Two problems are the same exactly if their `canonical` forms are; then
+    /// their ids are equal and each accepts the other's answer. No two levels share a problem.
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem;
     /// Returns a demonstration for the problem with the same three arguments. With probability `mistakes`, drawn from
-    /// `mistake_chance`, it makes a mistake that the tools or the environment reveal, and recovers, if a mistake is
-    /// possible.
+    /// `mistake_chance`, the demonstration makes a mistake that the tools or the environment reveal, and recovers, if a
+    /// mistake is possible.
     fn demonstration(
         &self,
         level: u32,
@@ -62,11 +63,11 @@ pub trait ProblemGenerator: Send + Sync {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration;
-    /// Returns words of questions that are exchanged freely and do not affect a solution, such as the counted objects.
+    /// Returns words of questions, such as the counted objects, that may be exchanged without effect on the solution.
     fn decoration(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Returns the plural name of the problems in reports.
+    /// Returns the name of the problems in reports, in the plural.
     fn plural(&self) -> &'static str {
         "problems"
     }

@@ -1,4 +1,4 @@
-//! `http`: an environment that a user-defined service implements.
+//! Documents the environment `http`, which a user-defined service implements.
 
 use super::process::EnvironmentRole;
 use crate::programs::{CustomCodePage, ServiceOptions};

@@ -1,8 +1,8 @@
-//! Artificially slow tools: the results of a turn are delayed by a drawn time.
+//! Delays the results of a turn by a drawn time, to simulate slow tools.
 //!
 //! Built-in tools answer immediately; those of real agents (pages, shells, remote services) take tenths of a second.
-//! This option shows how well rollouts hide such latency. The time depends on the episode's seed and the turn, and
-//! never changes the results.
+//! The option `latency` shows how well rollouts hide such delays. The delay depends on the episode's seed and the turn,
+//! and never changes the results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,8 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Returns all values that are out of range or contradictory; `pointer` is the location of these options.
+    /// Returns a problem for every value that is out of range or contradictory; `pointer` is the location of these
+    /// options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
         let (min, max) = (("/least_millis", self.least_millis), ("/most_millis", self.most_millis));
         let outside =

@@ -1,5 +1,7 @@
-//! `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with tools. Data sets and
-//! models write answers in many ways; the same parser for both makes them comparable.
+//! Implements the environment `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with
+//! tools.
+//!
+//! Data sets and models write answers in many ways; the same parser for both makes the answers comparable.
 
 use crate::environments::{DialogueOptions, ExtraOptions, QuestionOptions};
 use crate::verifiers;
@@ -36,7 +38,7 @@ impl QuestionOptions for MathProblems {
     }
 }
 
-/// Returns the environment of stages that play worked solutions and name no environment: the calculator and up to 32
+/// Returns the default environment of stages that play worked solutions: math problems with the calculator and up to 32
 /// turns.
 pub fn default_options() -> Value {
     json!({ "kind": MathProblems::KIND })

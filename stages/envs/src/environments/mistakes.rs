@@ -1,20 +1,19 @@
-//! Broken expressions for demonstrations, so that a model learns to recover from an error.
+//! Breaks expressions for demonstrations, so that a model learns to recover from an error.
 //!
-//! Mistakes are always ones that the tool reports (a broken program): an agent without the answer cannot notice a wrong
-//! number.
+//! The tool reports every such mistake, because an agent without the answer cannot notice an incorrect number.
 
 use trainyard_core::Chance;
 use trainyard_core::chance::PhiloxRng;
 
-/// Returns the expressions to send to a stateless tool: the right one, with probability `mistakes` preceded by a broken
-/// one.
+/// Returns the expressions to send to a stateless tool: the correct one, with probability `mistakes` preceded by a
+/// broken one.
 pub fn attempts(expression: &str, mistakes: f64, chance: &Chance) -> Vec<String> {
     let mut draws = chance.at("mistake", &[]);
     let mistake = (draws.uniform() < mistakes).then(|| broken(expression, &mut draws));
     mistake.into_iter().chain([expression.to_string()]).collect()
 }
 
-/// Breaks an expression: an undefined name, an operator without its right side, or an extra parenthesis.
+/// Breaks an expression with an undefined name, an operator without its right side, or an extra parenthesis.
 pub fn broken(expression: &str, draws: &mut PhiloxRng) -> String {
     match draws.below(3) {
         0 => undefined_name(expression, draws),

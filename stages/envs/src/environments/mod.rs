@@ -1,4 +1,5 @@
-//! Environments: they pose problems and answer an agent's turns. Each must pass [`crate::conformance`].
+//! Contains the environments, which pose problems and respond to an agent's turns. Each must pass
+//! [`crate::conformance`].
 
 pub mod answer;
 pub mod countdown;

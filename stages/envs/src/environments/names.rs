@@ -1,5 +1,7 @@
-//! Invented names of consonant-vowel syllables, unknown to pretrained models. Names are unique and never equal a word
-//! of the sentences about their bearers, because a search for a name must find its bearer.
+//! Invents names from consonant-vowel syllables, which pretrained models do not know.
+//!
+//! Names are unique and never equal a word of the sentences about their bearers, because a search for a name must find
+//! its bearer.
 
 use std::collections::BTreeSet;
 use trainyard_core::chance::PhiloxRng;
@@ -8,10 +10,10 @@ const ONSETS: [&str; 14] = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s
 const VOWELS: [&str; 5] = ["a", "e", "i", "o", "u"];
 const CODAS: [&str; 5] = ["", "", "n", "r", "l"];
 
-/// Maximum count of names with two syllables, of which there are 19,600.
+/// Maximum count of names with two syllables, of which 19,600 exist.
 const SHORT: usize = 2_000;
 
-/// Returns `count` different capitalized names (at most 100,000), none of which is one of the lower-case `words`.
+/// Returns `count` different capitalized names (at most 100,000), none of which equals one of the lower-case `words`.
 pub(crate) fn names(count: usize, words: &[&str], draws: &mut PhiloxRng) -> Vec<String> {
     let syllables = if count <= SHORT { 2 } else { 3 };
     let (mut names, mut taken) = (Vec::with_capacity(count), BTreeSet::new());

@@ -1,5 +1,6 @@
-//! Environments that only pose questions: a dialogue without tools, state or a generator, defined by its options and
-//! its way to read an answer.
+//! Implements environments that only pose questions: a dialogue without tools of the environment, state or a generator.
+//!
+//! Such an environment consists of its options and of its way to read an answer ([`QuestionOptions`]).
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{DialogueEnvironment, EnvironmentSetup, ExtraOptions, WithDialogue};

@@ -1,4 +1,4 @@
-//! Environments of this crate: one line each, sorted.
+//! Lists the environments of this crate, one line each, sorted.
 
 use crate::Toolbox;
 use crate::environments::process::{CustomEnvironment, CustomEnvironmentExtra, EnvironmentRole};
@@ -15,14 +15,15 @@ use trainyard_api::{Family, PartKind, Slot};
 use trainyard_core::Result;
 use trainyard_process::ProgramOptions;
 
-/// Environments are built with the tool host that all episodes of a stage share. No process starts before the
-/// first call.
+/// Environments by kind. They are built with the tool host that all episodes of a stage share. Tool workers start with
+/// the first call, but user programs and servers when an environment is built.
 pub type Environments = Family<dyn Environment, Arc<ToolHost>>;
 
 /// Environment that a stage's options name.
 pub type EnvironmentSlot = Slot<dyn Environment, Arc<ToolHost>>;
 
-/// Reads `environment` of a stage's options, and fills in its defaults there; `default` applies if it is absent.
+/// Reads `environment` of a stage's options, and writes its complete options back; `default` supplies the environment
+/// if it is absent.
 pub fn read(environments: &Environments, options: &mut Value, default: impl FnOnce() -> Value) -> EnvironmentSlot {
     if let Some(map) = options.as_object_mut() {
         map.entry("environment").or_insert_with(default);

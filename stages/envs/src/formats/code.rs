@@ -1,6 +1,7 @@
-//! `code`: raw code between `<tool_call>` and `</tool_call>`, for exactly one tool, which goes unnamed.
+//! Implements the format `code`: raw code between `<tool_call>` and `</tool_call>`, for exactly one tool, whose name is
+//! not written.
 //!
-//! Meant for character-level models, which pay for every token of JSON.
+//! The format is meant for character-level models, for which every character of JSON is a token.
 
 use crate::formats::markup::{CLOSE, OPEN, bodies};
 use crate::formats::{AgentTurn, ToolFormat};
@@ -20,7 +21,8 @@ pub struct CodeFormat {
 }
 
 impl CodeFormat {
-    /// Fails unless there is exactly one tool and it has a main argument.
+    /// Returns the format for a single tool. Fails with kind `invalid` unless `tools` contains exactly one tool, which
+    /// has a main argument.
     pub fn new(tools: &[ToolSpec]) -> Result<Self> {
         let [tool] = tools else {
             return Err(Error::invalid(format!("format `code` is for exactly one tool, not {}", tools.len()))

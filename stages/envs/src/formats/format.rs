@@ -1,4 +1,4 @@
-//! The trait of tool-call formats.
+//! Defines the trait of tool-call formats.
 
 use crate::formats::AgentTurn;
 use crate::tools::{ToolCall, ToolSpec};
@@ -7,7 +7,8 @@ use crate::tools::{ToolCall, ToolSpec};
 pub trait ToolFormat: Send + Sync {
     /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
-    /// Parses one turn, without its end token. An unreadable call becomes an error in its place, which the agent sees.
+    /// Parses one turn, without its end token. An unreadable call becomes an error at its position in the list, which
+    /// the agent sees.
     fn parse(&self, text: &str) -> AgentTurn;
     /// Renders one call as the agent would write it.
     fn render(&self, call: &ToolCall) -> String;

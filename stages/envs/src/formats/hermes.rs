@@ -1,5 +1,5 @@
-//! `hermes`: a JSON object between the tags, as Qwen and Hermes models are trained on. The environment checks tool
-//! names.
+//! Implements the format `hermes`: a JSON object between the tags, the form on which Qwen and Hermes models are
+//! trained. The environment checks tool names.
 //!
 //! ```text
 //! <tool_call>
@@ -53,7 +53,8 @@ impl ToolFormat for HermesFormat {
     }
 }
 
-/// Returns JSON text with the call tags escaped.
+/// Returns the arguments as JSON text in which the call tags are escaped, so that a tag in a string does not end the
+/// call.
 pub(crate) fn escape_tags(arguments: &Value) -> String {
     arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
 }

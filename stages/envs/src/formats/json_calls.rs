@@ -1,9 +1,9 @@
-//! Calls in the form of JSON objects, shared by several formats.
+//! Reads and writes calls in the form of JSON objects, for several formats.
 
 use crate::tools::ToolCall;
 use serde_json::Value;
 
-/// Reads an object with `name` and the arguments under `key`.
+/// Reads a call from an object with `name` and, under `key`, the arguments. The error is the message to the agent.
 pub fn call(value: &Value, key: &str) -> Result<ToolCall, String> {
     let Some(name) = value.get("name").and_then(Value::as_str) else {
         return Err("error: the tool call has no \"name\"".to_string());
@@ -15,11 +15,11 @@ pub fn call(value: &Value, key: &str) -> Result<ToolCall, String> {
     }
 }
 
-/// Writes JSON with a space after `:` and `,`, as Python prints it and as models were trained on it.
+/// Writes JSON with a space after `:` and `,`, as Python prints it and as the training data of models contains it.
 pub fn spaced(value: &Value) -> String {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, SpacedFormatter);
-    // Writing into memory cannot fail, and a `Value` always has a form.
+    // Writing into memory cannot fail, and every `Value` has a JSON form.
     let written = serde::Serialize::serialize(value, &mut serializer);
     written.ok().and_then(|()| String::from_utf8(out).ok()).unwrap_or_default()
 }

@@ -1,11 +1,12 @@
-//! `llama3`: a turn that is a JSON object with `name` and `parameters`, the form of function calls of Llama 3.1 to 3.3.
+//! Implements the format `llama3`: a turn that is a JSON object with `name` and `parameters`, the form of function
+//! calls of Llama 3.1 to 3.3.
 //!
 //! ```text
 //! {"name": "python", "parameters": {"code": "1+1"}}
 //! ```
 //!
 //! A turn begins with its calls, one after another, separated by white space or `;`. The marker `<|python_tag|>` before
-//! them is accepted. A turn that begins otherwise is text.
+//! the calls is accepted. A turn that begins otherwise is text.
 
 use crate::formats::json_calls::{call, spaced};
 use crate::formats::{AgentTurn, ToolFormat};
@@ -47,7 +48,7 @@ fn calls(text: &str) -> Vec<Result<ToolCall, String>> {
     while rest.starts_with('{') {
         let mut stream = Deserializer::from_str(rest).into_iter::<Value>();
         match stream.next() {
-            // Words of an answer may be JSON, too.
+            // An answer may be JSON, too.
             Some(Ok(value)) if value.get("name").is_none() && marked.is_none() => return calls,
             Some(Ok(value)) => calls.push(call(&value, "parameters")),
             Some(Err(e)) if marked.is_some() || rest.contains("\"name\"") => {

@@ -1,4 +1,4 @@
-//! The tags around a call, shared by all formats.
+//! Finds the bodies of calls between the tags that several formats share.
 
 /// Opens a call.
 pub const OPEN: &str = "<tool_call>";

@@ -1,10 +1,12 @@
-//! `mistral`: a list of JSON objects after `[TOOL_CALLS]`, as Mistral and Ministral models are trained on.
+//! Implements the format `mistral`: a list of JSON objects after `[TOOL_CALLS]`, the form on which Mistral and
+//! Ministral models are trained.
 //!
 //! ```text
 //! [TOOL_CALLS][{"name": "python", "arguments": {"code": "1+1"}}]
 //! ```
 //!
-//! The newer form of the family, `[TOOL_CALLS]python[ARGS]{"code": "1+1"}`, is read, too. Ids of calls are left alone.
+//! The format also reads the newer form of the family, `[TOOL_CALLS]python[ARGS]{"code": "1+1"}`. It ignores the ids of
+//! calls.
 
 use crate::formats::json_calls::{call, spaced};
 use crate::formats::{AgentTurn, ToolFormat};
@@ -30,7 +32,7 @@ impl ToolFormat for MistralFormat {
     }
     fn render(&self, call: &ToolCall) -> String {
         let body = format!("{{\"name\": {}, \"arguments\": {}}}", json!(call.name), spaced(&call.arguments));
-        // A marker inside of a text must not open a call.
+        // A marker inside an argument must not open a call.
         format!("{MARKER}[{}]", body.replace(MARKER, "\\u005bTOOL_CALLS]"))
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {

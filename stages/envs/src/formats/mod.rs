@@ -1,4 +1,4 @@
-//! Tool-call formats: how an agent writes tool calls in its text.
+//! Contains the tool-call formats, which define how an agent writes tool calls in its text.
 
 pub mod code;
 pub mod format;

@@ -1,4 +1,5 @@
-//! `qwen`: a function and its parameters as tags, as Qwen3-Coder, Qwen3.5 and Nemotron 3 are trained on.
+//! Implements the format `qwen`: a function and its parameters as tags, the form on which Qwen3-Coder, Qwen3.5 and
+//! Nemotron 3 are trained.
 //!
 //! ```text
 //! <tool_call>
@@ -37,7 +38,7 @@ impl QwenFormat {
     pub fn new(tools: &[ToolSpec]) -> Self {
         Self { tools: tools.to_vec() }
     }
-    /// Returns whether the schema of a tool declares a parameter a text; `None` if the schema does not define it.
+    /// Returns whether the schema of a tool declares a parameter as a text; `None` if the schema declares no type.
     fn is_text(&self, tool: &str, parameter: &str) -> Option<bool> {
         let tool = self.tools.iter().find(|t| t.name == tool)?;
         Some(tool.parameters["properties"][parameter]["type"].as_str()? == "string")

@@ -1,4 +1,4 @@
-//! Tool-call formats of this crate: one line each, sorted.
+//! Lists the tool-call formats of this crate, one line each, sorted.
 
 use crate::formats::{ToolFormat, code, hermes, llama3, mistral, qwen, toolrl};
 use crate::tools::ToolSpec;
@@ -36,7 +36,7 @@ pub fn family() -> Family<dyn ToolFormat, [ToolSpec]> {
     Family::new("formats", "tool-call format", members)
 }
 
-/// Returns the sorted names.
+/// Returns the names of the formats, sorted.
 pub fn names() -> Vec<&'static str> {
     family().names()
 }

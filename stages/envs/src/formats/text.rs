@@ -1,9 +1,10 @@
-//! The format of an environment without tools: every turn is plain text. No option names it.
+//! Implements the format of an environment without tools, in which every turn is plain text. No option names the
+//! format.
 
 use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 
-/// Reads no calls, whatever a turn looks like.
+/// Format that finds no calls in any turn.
 pub(crate) struct PlainTextFormat;
 
 impl ToolFormat for PlainTextFormat {

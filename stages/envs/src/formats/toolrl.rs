@@ -1,4 +1,5 @@
-//! `toolrl`: the markup of ToolRL (arXiv 2504.13958): thoughts, then a block of JSON objects or a response.
+//! Implements the format `toolrl`, the markup of ToolRL (arXiv 2504.13958): thoughts, then a block of JSON objects or a
+//! response.
 //!
 //! ```text
 //! <think> … </think>

@@ -1,15 +1,15 @@
-//! Turn of the agent, parsed by a tool-call format.
+//! Defines a turn of the agent, as a tool-call format parses it.
 
 use crate::tools::ToolCall;
 use trainyard_tables::Message;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentTurn {
-    /// The whole turn as sampled, with markup, without the end token.
+    /// Text of the turn as sampled, with markup, without the end token.
     pub text: String,
     /// Tool calls in order; an error is the message that the agent receives about an unreadable call.
     pub calls: Vec<Result<ToolCall, String>>,
-    /// Whether the turn hit a token limit. Set by the sampler.
+    /// Whether the turn hit a token limit. The sampler sets this field.
     pub truncated: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Requests to a model for a reason and a verdict about many episodes.
+//! Requests a reason and a verdict about each of many episodes from a model.
 
 use super::prompt::JudgePrompt;
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use trainyard_chat::{ChatClient, ChatOptions, ChatRequest, ChatResponse, Respons
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Format of a judge's answers: a reason first, so that the verdict follows from it, and then the verdict.
+/// Prompt and response format of a judge. A response contains the reason first, so that the verdict follows from it.
 pub struct EpisodeJudge {
     prompt: JudgePrompt,
     rubric: String,
-    /// Key of the verdict in the answer.
+    /// Key of the verdict in the response.
     key: &'static str,
     /// JSON Schema of the verdict.
     schema: Value,
@@ -28,9 +28,10 @@ pub struct JudgeVerdict {
 }
 
 impl EpisodeJudge {
-    /// Returns a judge that answers with `key`, a value of this JSON Schema, which `words` describe.
+    /// Returns a judge whose verdicts are values of the JSON Schema `schema` under `key`; `words` describe the values
+    /// to the model.
     ///
-    /// Errors: about the option `prompt`.
+    /// Errors: a problem with the option `prompt`.
     pub fn new(
         (prompt, rubric): (&str, &str),
         key: &'static str,
@@ -40,7 +41,7 @@ impl EpisodeJudge {
         let prompt = JudgePrompt::read(prompt, "/prompt")?;
         Ok(Self { prompt, rubric: rubric.to_string(), key, schema, words: words.into() })
     }
-    /// Returns the problems of the options that all judges have.
+    /// Returns the problems with the options that all judges have.
     pub fn problems(model: &ChatOptions, prompt: &str, rubric: &str) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> = model.problems().into_iter().map(|p| p.with_prefix("/model")).collect();
         problems.extend(JudgePrompt::read(prompt, "/prompt").err());
@@ -77,8 +78,9 @@ impl EpisodeJudge {
     }
 }
 
-/// Requests verdicts on episodes of problems. Returns, for each, the verdict or the reason for its absence: the model
-/// declines, its answer cannot be read, or the server rejects the request.
+/// Requests verdicts on episodes of problems. Returns, for each episode, the verdict or the reason for its absence: the
+/// model declines, its response cannot be parsed, or the server rejects the request. Blocks until all responses have
+/// arrived.
 ///
 /// Errors: those of [`ChatClient::next`].
 pub fn request_verdicts(

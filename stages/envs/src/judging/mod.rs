@@ -1,5 +1,6 @@
-//! Models that judge episodes: prompts and the parsing of verdicts. Used by the filter rule `judge` and the reward
-//! `judged`.
+//! Lets models at endpoints judge episodes: writes the prompts and parses the verdicts.
+//!
+//! The filter rule `judge` and the reward `judged` use this module.
 
 mod judge;
 mod prompt;

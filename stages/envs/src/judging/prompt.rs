@@ -1,4 +1,4 @@
-//! Prompt of a judge, with placeholders for the judged episode.
+//! Fills the prompt of a judge, whose placeholders are replaced by the data of the judged episode.
 
 use super::transcript::transcript;
 use trainyard_core::OptionProblem;
@@ -52,7 +52,7 @@ impl JudgePrompt {
         segments.push(PromptSegment::Text(rest.to_string()));
         Ok(Self(segments))
     }
-    /// Returns the prompt for an episode of a problem.
+    /// Returns the prompt for an episode of a problem, with all placeholders replaced.
     pub fn fill(&self, rubric: &str, row: &Trajectory, problem: &Problem) -> String {
         let filled = |segment: &PromptSegment| match segment {
             PromptSegment::Text(text) => text.clone(),

@@ -1,8 +1,9 @@
-//! A conversation as text.
+//! Writes a conversation as text.
 
 use trainyard_tables::Message;
 
-/// Returns all messages with their roles, in order. Tool calls that the text does not contain follow it as JSON.
+/// Returns all messages with their roles, in order. Tool calls that the text of a message does not contain follow the
+/// text as JSON.
 pub fn transcript(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {

@@ -1,4 +1,4 @@
-//! Messages of an environment in the form that a chat-completion server receives.
+//! Converts the messages of an environment to the form that a chat-completion server receives.
 
 use trainyard_chat::ChatRequestMessage;
 use trainyard_tables::Message;
@@ -11,8 +11,8 @@ pub(super) fn plain(message: &Message) -> ChatRequestMessage {
     }
 }
 
-/// Converts a tool's result. Servers accept such a message only for a call that they know; any other result is sent as
-/// a user message, as the templates of many models write it.
+/// Converts a tool's result; `call` is the id of its call. Servers accept a tool message only for a call that they
+/// know, so a result without an id becomes a user message, as the templates of many models write it.
 pub(super) fn result(text: &str, call: Option<&str>) -> ChatRequestMessage {
     match call {
         Some(id) => ChatRequestMessage { tool_call_id: Some(id.to_string()), ..ChatRequestMessage::new("tool", text) },

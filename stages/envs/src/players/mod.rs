@@ -1,5 +1,5 @@
-//! Models at endpoints that play episodes, message by message: teachers of `data/synthesize`, and models that
-//! `evaluate` reaches only through their text.
+//! Lets models at endpoints play episodes, message by message. Such models are teachers of `data/synthesize`, and
+//! models that `evaluate` reaches only through their text.
 //!
 //! An episode is recorded as if the policy of a stage had played it: with the environment's prompt, and with calls in
 //! its format. The messages that the model itself receives and writes may differ ([`ModelCallMode`]).
@@ -37,14 +37,14 @@ pub enum ModelCallMode {
 }
 
 impl ModelCallMode {
-    /// For `#[serde(skip_serializing_if)]`.
+    /// Returns whether this is the default, for `#[serde(skip_serializing_if)]`.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
-    /// Returns the environment with the prompts for a model whose server receives the tools: the same options without a
-    /// description of tools. `None`: the model sees the prompts of the environment itself.
+    /// Builds the environment with the prompts for a model whose server receives the tools: the same options without a
+    /// description of tools. Returns `None` if the model sees the prompts of the environment itself.
     ///
-    /// Errors: those of building it.
+    /// Errors: those of the construction of the environment.
     pub fn prompt_environment(
         self,
         family: &Environments,

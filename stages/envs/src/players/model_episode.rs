@@ -1,4 +1,4 @@
-//! One episode played by a model at an endpoint.
+//! Plays one episode with a model at an endpoint.
 
 use super::chat_messages;
 use super::player::{Player, PlayerJob};
@@ -14,13 +14,13 @@ use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason, Trajectory};
 /// A played episode.
 #[derive(Debug, Clone)]
 pub struct PlayedEpisode {
-    /// Record of the episode, without an id. The reward `answer` is 1 if the answer is right.
+    /// Record of the episode, without an id. The reward `answer` is 1 if the answer is correct.
     pub trajectory: Trajectory,
     /// Whether the environment accepts the answer.
     pub correct: bool,
     /// Whether a call of the model hit its wall-clock limit; see [`Outcome::timed_out`].
     pub timed_out: bool,
-    /// Tokens of the model's answers, as the server counts them.
+    /// Tokens of the model's responses, as the server counts them.
     pub tokens: u64,
     /// Error of the server, if it ended the episode.
     pub failure: Option<Error>,
@@ -69,7 +69,7 @@ impl<'a> ModelEpisode<'a> {
         let (messages, tools) = (self.chat_messages.clone(), self.tools.to_vec());
         ChatRequest { messages, tools, draw: self.job.draw, ..ChatRequest::default() }
     }
-    /// Takes the model's answer. Returns whether a further request follows.
+    /// Applies the model's response to the episode. Returns whether a further request follows immediately.
     pub fn receive_answer(&mut self, answer: Result<ChatResponse>) -> Result<bool> {
         let answer = match answer {
             Ok(answer) => answer,
@@ -94,7 +94,7 @@ impl<'a> ModelEpisode<'a> {
         let step = self.episode.step(&turn)?;
         self.apply_step(step)
     }
-    /// Waits for tools. Returns whether a further request to the model follows.
+    /// Waits for tools, up to `wait`. Returns whether a further request to the model follows.
     pub fn wait(&mut self, wait: Duration) -> Result<bool> {
         if self.outcome.is_some() {
             return Ok(false);
@@ -106,7 +106,7 @@ impl<'a> ModelEpisode<'a> {
         self.outcome.is_some()
     }
 
-    /// Returns the turn in the environment's format.
+    /// Returns the response as a turn in the environment's format.
     fn turn(&self, answer: &ChatResponse) -> AgentTurn {
         let mut text = answer.refusal.clone().unwrap_or_else(|| answer.text.trim_end().to_string());
         for call in &answer.calls {
@@ -119,7 +119,7 @@ impl<'a> ModelEpisode<'a> {
         }
         AgentTurn { truncated: answer.finish == ChatFinishReason::Length, ..self.format.parse(&text) }
     }
-    /// Adds a missing call id: some servers send none.
+    /// Returns the call with an id, because some servers send none.
     fn with_call_id(&self, number: usize, call: ChatToolCall) -> ChatToolCall {
         match call.id.is_empty() {
             true => ChatToolCall { id: format!("call_{}_{number}", self.turns), ..call },

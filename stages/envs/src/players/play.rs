@@ -1,4 +1,4 @@
-//! Many episodes at a time: while some wait for the model, the tools of others run.
+//! Plays many episodes at a time: while some wait for the model, the tools of others run.
 
 use super::model_episode::{ModelEpisode, PlayedEpisode};
 use super::player::{Player, PlayerJob};
@@ -9,12 +9,13 @@ use std::time::Duration;
 use trainyard_chat::{ChatClient, ChatRequestId};
 use trainyard_core::{Error, Result};
 
-/// Episodes in flight; changes no result.
+/// Maximum number of episodes in flight. It affects no result.
 const IN_FLIGHT: usize = 512;
-/// How long to wait for tools or the model before the other episodes are polled.
+/// Maximum wait for tools or the model before the other episodes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Plays all episodes and returns them in the order of the jobs. `progress` receives the number of finished episodes.
+/// Plays all episodes and returns them in the order of the jobs. `progress` receives the number of finished episodes,
+/// and its errors stop the playing.
 ///
 /// Errors: those of [`ChatClient::next`], and of the environment; invalid, if a program drives the episode. A request
 /// that the server rejects ends its episode as an infrastructure failure.
@@ -43,7 +44,7 @@ pub fn play(
             pending.insert(chat.send(&episode.next_request())?, (next, episode));
             next += 1;
         }
-        // Wait for a tool only while no answer of the model is outstanding.
+        // Wait for a tool only while no response of the model is outstanding.
         let wait = if pending.is_empty() { POLL_INTERVAL } else { Duration::ZERO };
         for (index, mut episode) in std::mem::take(&mut running) {
             match episode.wait(wait)? {

@@ -1,4 +1,4 @@
-//! Jobs of a player, and its environment.
+//! Defines the jobs of a player, and its environments.
 
 use crate::Environment;
 use trainyard_tables::Problem;
@@ -8,7 +8,7 @@ use trainyard_tables::Problem;
 pub struct PlayerJob<'a> {
     /// The problem.
     pub problem: &'a Problem,
-    /// Distinguishes episodes of one problem.
+    /// Number that distinguishes the episodes of one problem.
     pub draw: u64,
     /// Seed of the episode.
     pub seed: u64,
@@ -20,6 +20,6 @@ pub struct Player<'a> {
     /// The same environment with the prompts that the model sees ([`super::ModelCallMode::prompt_environment`]).
     /// `None` = the environment's prompts.
     pub prompt_environment: Option<&'a dyn Environment>,
-    /// Whether the server receives the tools and answers with calls.
+    /// Whether the server receives the tools and responds with calls.
     pub native: bool,
 }

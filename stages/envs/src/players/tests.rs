@@ -1,4 +1,4 @@
-//! Episodes of a calculator, played by a server that answers as a model would.
+//! Tests episodes with a calculator, which a mock server plays as a model would.
 
 use super::{ModelCallMode, PlayedEpisode, Player, PlayerJob, play};
 use crate::environments::{self, Environments};
@@ -47,7 +47,7 @@ fn last(body: &Value) -> Value {
     body["messages"].as_array().unwrap().last().unwrap().clone()
 }
 
-/// Calls the calculator, then repeats its result; for problem 2, gives a different answer.
+/// Responds with a call of the calculator, then with its result; for problem 2, with a different answer.
 fn native(body: &Value, _: usize) -> MockResponse {
     let message = last(body);
     let text = message["content"].as_str().unwrap();
@@ -104,7 +104,7 @@ fn unknown_tools_are_tool_errors_and_rejected_requests_are_infrastructure_failur
         if text.contains("What is 0") {
             return MockResponse::Status(400, "the context is full");
         }
-        // An unknown tool, again and again.
+        // The model calls an unknown tool again and again.
         calls(body, "", "abacus", &json!({"beads": 3}))
     });
     let played = played(&served, ModelCallMode::Native, &problems(2));

@@ -1,4 +1,4 @@
-//! Requests to a program about many items: requests of bounded size, one row or exception for each item.
+//! Requests results for many items from a program, in requests of bounded size. Each item gets a row or an exception.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ impl Default for BatchSize {
 }
 
 impl BatchSize {
-    /// Returns the problem with the option at `/batch`.
+    /// Returns the problem with the option at `/batch`, if the size is out of range.
     pub fn problem(self) -> Option<OptionProblem> {
         OptionProblem::out_of_range("/batch", self.0, 1..=4096)
     }
 }
 
-/// A program's answer for one item.
+/// A program's result for one item.
 pub type ItemResult = Result<Value, ProgramException>;
 
 #[derive(Serialize)]
@@ -46,10 +46,10 @@ struct BatchBody<'a, T> {
     items: &'a [T],
 }
 
-/// Requests one row per item, in order, with at most `batch` of them in a request. All requests are open at the same
-/// time.
+/// Requests one row per item with the operation `op`, in order, with at most `batch` items in a request. All requests
+/// are open at the same time. Blocks until all responses have arrived.
 ///
-/// Errors: an outage of the program (retryable), an answer that does not match the list of items (data).
+/// Errors: an outage of the program (retryable), a response that does not match the list of items (data).
 pub fn request_items<T: Serialize>(
     peer: &dyn ProgramService,
     batch: BatchSize,

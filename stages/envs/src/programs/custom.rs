@@ -1,5 +1,5 @@
-//! User-defined code that receives many items in a request: one kind for programs (`process`) and one for services
-//! (`http`) in every role, such as a reward or a rule of `data/filter`.
+//! Defines user-defined code that receives many items in a request. Every role, such as a reward or a rule of
+//! `data/filter`, has one kind for programs (`process`) and one for services (`http`).
 //!
 //! A role describes its options ([`CustomCodeRole`]) and has a page for each kind of code ([`CustomCodePage`]).
 
@@ -58,7 +58,7 @@ pub struct CustomRoleOptions<R, P> {
     role: PhantomData<R>,
 }
 
-/// Describes the options of a role.
+/// Writes the descriptions of a role into the schema of its options.
 fn describe<R: CustomCodeRole>(schema: &mut Schema) {
     for (option, description) in [("batch", R::BATCH), ("name", R::NAME), ("on_error", R::ON_ERROR)] {
         if let Some(value) = schema.pointer_mut(&format!("/properties/{option}/description")) {
@@ -68,7 +68,7 @@ fn describe<R: CustomCodeRole>(schema: &mut Schema) {
 }
 
 impl<R: CustomCodeRole, P: CustomCodeOptions> CustomRoleOptions<R, P> {
-    /// Returns the program or service. Sends no request yet. Errors: as of [`CustomCodeOptions::open`].
+    /// Returns the program or service. Sends no request yet. Errors: those of [`CustomCodeOptions::open`].
     pub fn open(&self, secrets: &Secrets, log: &ProgramLog) -> Result<Arc<dyn ProgramService>> {
         self.peer.open(Hello { role: R::ROLE, name: &self.name, seed: 0 }, secrets, log)
     }

@@ -1,4 +1,4 @@
-//! Kinds of user-defined code: a local program or a remote service.
+//! Defines the trait of the two kinds of user-defined code: local programs and remote services.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use trainyard_core::{OptionProblem, Result, Secrets};
 use trainyard_process::{Hello, ProgramLog, ProgramOptions, ProgramService, WorkerPool};
 
-/// Options that name a program or service. Requests and the meaning of answers are the same for all of them.
+/// Options that name a program or service. Requests and the meaning of responses are the same for both.
 pub trait CustomCodeOptions:
     Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
@@ -16,7 +16,8 @@ pub trait CustomCodeOptions:
     const KIND: &'static str;
     /// Returns all problems; pointers are relative to the options.
     fn problems(&self) -> Vec<OptionProblem>;
-    /// Returns the peer. Sends no request yet. Errors: invalid (the options), those of a program's files.
+    /// Returns the program or service, which receives `hello` before the first request. Sends no request yet. Errors:
+    /// invalid (the options), those of a program's files.
     fn open(&self, hello: Hello<'_>, secrets: &Secrets, log: &ProgramLog) -> Result<Arc<dyn ProgramService>>;
 }
 

@@ -1,4 +1,4 @@
-//! Episodes and problems as JSON for user programs.
+//! Serializes episodes and problems as JSON for user programs.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -83,7 +83,7 @@ pub struct EpisodeItem<'a> {
 }
 
 impl<'a> EpisodeItem<'a> {
-    /// Returns the parts of an episode that programs receive. `rewards` are the ones already known.
+    /// Returns the parts of an episode that programs receive. `rewards` are the values of the earlier rewards, by name.
     pub fn new(r: &'a Trajectory, p: &'a Problem, correct: bool, rewards: &'a BTreeMap<String, f64>) -> Self {
         Self {
             messages: messages(&r.messages),

@@ -1,5 +1,7 @@
-//! Episodes and problems as user programs and services receive them, and the parsing of their answers. The protocol is
-//! in the crate `trainyard-process`.
+//! Serializes episodes and problems for user programs and services, and parses their answers.
+//!
+//! The crate `trainyard-process` implements the protocol; `docs/design/0036-custom-code-over-http.md` describes
+//! services.
 
 pub mod batches;
 pub mod custom;

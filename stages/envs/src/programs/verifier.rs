@@ -1,6 +1,6 @@
-//! Program or service that judges answers, in place of the verifier that problems name.
+//! Judges answers with a program or service, in place of the verifier that problems name.
 //!
-//! Problems are data and must not name commands, so it is an option of environments.
+//! Such a verifier is an option of environments, because problems are data and must not name commands.
 
 use super::batches::{BatchSize, request_items};
 use super::custom_code_options::CustomCodeOptions;
@@ -93,7 +93,7 @@ impl VerifierOptions {
     }
 }
 
-/// Verifier with these options. Its program starts with the first answer.
+/// Verifier with these options. The program or service is opened when the first answer is judged.
 pub struct CustomVerifier {
     options: VerifierOptions,
     secrets: Secrets,
@@ -101,8 +101,8 @@ pub struct CustomVerifier {
     peer: Mutex<Option<Arc<dyn ProgramService>>>,
 }
 
-/// Requests a program's verdict on an answer. Errors: retryable, if the program is unavailable; data, if it raised an
-/// exception.
+/// Requests a program's verdict on an answer, and waits for it. Errors: retryable, if the program is unavailable; data,
+/// if it raised an exception or returned no verdict.
 pub fn request_verdict(peer: &dyn ProgramService, problem: &Problem, answer: &str) -> Result<bool> {
     let rows =
         request_items(peer, BatchSize(1), "verify", &[VerifierItem { problem: ProblemItem::new(problem), answer }])?;
@@ -128,8 +128,8 @@ impl CustomVerifier {
     pub fn new(options: VerifierOptions, secrets: &Secrets, log: ProgramLog) -> Self {
         Self { options, secrets: secrets.clone(), log, peer: Mutex::default() }
     }
-    /// Returns whether an answer is right. Errors: retryable, if the program is unavailable; data, if it raised an
-    /// exception.
+    /// Returns whether the program or service accepts an answer. Errors: retryable, if the program is unavailable;
+    /// data, if it raised an exception.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         request_verdict(&*self.peer()?, problem, answer)
     }
@@ -150,7 +150,7 @@ mod tests {
     use serde_json::json;
     use trainyard_core::ErrorKind;
 
-    /// Returns an environment whose program answers every request with these rows.
+    /// Returns an environment whose program is a shell loop that runs `work` for every request.
     fn environment(work: &str) -> Box<dyn crate::Environment> {
         let script = format!(
             r#"read -r hello; echo '{{"type":"ready","protocol":1}}'

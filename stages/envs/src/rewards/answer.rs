@@ -1,4 +1,4 @@
-//! `answer`: whether the final answer is right.
+//! Implements the reward `answer`: whether the final answer is correct.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;

@@ -1,5 +1,7 @@
-//! `call_match`: graded agreement of the first turn's calls with the gold calls, from ToolRL (arXiv 2504.13958,
-//! section 3.3), so that a nearly right call earns more than a wrong one. See [`crate::calls`] for the formula.
+//! Implements the reward `call_match`: graded agreement of the first turn's calls with the gold calls, from ToolRL
+//! (arXiv 2504.13958, section 3.3).
+//!
+//! A nearly correct call earns more than an unrelated one. [`crate::calls`] documents the formula.
 
 use crate::calls::{self, equal, gold_calls};
 use crate::rewards::format::turn_is_formed;

@@ -1,4 +1,4 @@
-//! Context in which rewards are opened: the log, and models to which they may send requests.
+//! Defines the context in which rewards are opened: the log, and the models to which they may send requests.
 
 use crate::tools::ToolHost;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ impl RewardContext {
     pub fn of_host(host: &ToolHost) -> Self {
         Self { log: host.log(), models: Arc::clone(host.models()) }
     }
-    /// Returns a context with a discarded log, and models without keys.
+    /// Returns a context for use outside of a stage: it discards the log, and its models have no keys.
     pub fn detached() -> Self {
         Self::with_log(&null_log())
     }
-    /// Returns a context with a log, and models without keys.
+    /// Returns a context for use outside of a stage, with a log, and models without keys.
     pub fn with_log(log: &ProgramLog) -> Self {
         Self { log: log.clone(), models: Models::in_memory() }
     }

@@ -1,4 +1,4 @@
-//! Names available to the reward `expression`, and their dialect of the expression language.
+//! Defines the names available to the reward `expression`, and their dialect of the expression language.
 
 use std::fmt::{Display, Formatter};
 use std::ops::Range;
@@ -27,10 +27,10 @@ impl Display for EpisodeCount {
     }
 }
 
-/// Numbers alone; truth is 1 and 0, so `2 * (turns < 3)` is a bonus.
+/// Dialect with numbers as the only type. Truth values are 1 and 0, so `2 * (turns < 3)` is a bonus.
 impl ScopeName for EpisodeCount {
     type Value = f64;
-    // An expression has as many words, and as many levels of operands, as fit in its bytes.
+    // Only the length of an expression limits the number of its words and the depth of its operands.
     const DIALECT: ExpressionDialect = ExpressionDialect {
         numbers: true,
         words: true,

@@ -1,4 +1,4 @@
-//! `expression`: a reward in one line, computed from the counts of an episode.
+//! Implements the reward `expression`, which one line of text computes from the counts of an episode.
 
 use crate::rewards::count::{EpisodeCounts, Formula, parse};
 use crate::rewards::{GroupView, Reward, Score};
@@ -47,7 +47,7 @@ pub struct ExpressionReward {
 }
 
 impl ExpressionReward {
-    /// Returns the reward. Errors: invalid, if the expression cannot be read.
+    /// Returns the reward. Errors: invalid, if the expression does not parse.
     pub fn new(options: ExpressionOptions) -> Result<Self> {
         let formula = parse(&options.value).map_err(Error::invalid)?;
         Ok(Self { options, formula })

@@ -1,5 +1,6 @@
-//! `format`: whether every agent turn is well formed. Usually a small term in addition to the answer: calls that no
-//! tool can read teach nothing.
+//! Implements the reward `format`: whether every agent turn is well formed.
+//!
+//! It is usually a small term in addition to the answer, because calls that no tool can read teach nothing.
 
 use crate::calls;
 use crate::formats::markup::bodies;
@@ -67,18 +68,20 @@ pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     let mut texts = [Some(turn.content.as_str()), after_thoughts].into_iter().flatten();
     match turn.tool_calls.as_deref() {
         Some(calls) => calls::read(calls).is_some_and(|calls| texts.any(|text| all_were_read(text, &calls))),
-        // A tool answered, so there was a call, which could not be read.
+        // A tool result follows, so the turn contained a call, which was unreadable.
         None if messages.get(at + 1).is_some_and(|m| m.role == "tool") => false,
         None => texts.any(|text| !text.trim().is_empty() && !text.contains(OPEN) && !text.contains(CLOSE)),
     }
 }
 
-/// Returns whether all turns of the agent are well formed; `None` if no turn is recorded.
+/// Returns whether all turns of the agent are well formed and the episode ended with an answer; `None` if no turn is
+/// recorded.
 pub(crate) fn well_formed(r: &Trajectory, p: &Problem) -> Option<bool> {
     formed(r, p).map(|formed| formed.iter().all(|ok| *ok))
 }
 
-/// Returns whether each turn is well formed.
+/// Returns for each turn of the agent whether it is well formed; the last one is only if the episode ended with an
+/// answer. `None` if no turn is recorded.
 fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
     let mut formed: Vec<bool> = agent_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
     *formed.last_mut()? &= r.stop_reason == StopReason::Answer;
@@ -143,7 +146,7 @@ mod tests {
             "thoughts may hold anything"
         );
         assert!(formed("<think><tool_call></think>no", None));
-        // A second, partial or unclosed object was not read.
+        // A second, partial or unclosed object is not among the parsed calls.
         for rest in
             [format!("{object}</tool_call>"), "{</tool_call>".to_string(), "</tool_call><tool_call>".to_string()]
         {

@@ -1,5 +1,7 @@
-//! `hierarchical`: format first, then the answer, then the use of several tools; from Tool-Star (arXiv 2505.16410). The
-//! levels cannot be traded: no bonus makes up for a wrong answer, and no answer for a malformed turn.
+//! Implements the reward `hierarchical`: format first, then the answer, then the use of several tools; from Tool-Star
+//! (arXiv 2505.16410).
+//!
+//! The levels cannot be traded: no bonus makes up for an incorrect answer, and no answer for a malformed turn.
 
 use crate::rewards::format::well_formed;
 use crate::rewards::reward::tools_that_ran;

@@ -1,4 +1,4 @@
-//! `http`: a reward that a user-defined service computes (`docs/custom-code.md`).
+//! Documents the reward `http`, which a user-defined service computes (`docs/custom-code.md`).
 
 use super::process::RewardRole;
 use crate::programs::{CustomCodePage, ServiceOptions};

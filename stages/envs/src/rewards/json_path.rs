@@ -1,4 +1,4 @@
-//! `json_path`: values in the JSON of the agent's answer, selected by a query.
+//! Implements the reward `json_path`: values in the JSON of the agent's answer, selected by a query.
 
 use crate::rewards::json_pointer::{json, value_reward};
 use crate::rewards::pattern::EpisodeTextSource;
@@ -64,7 +64,7 @@ pub struct JsonPathReward {
 }
 
 impl JsonPathReward {
-    /// Returns the reward. Errors: invalid (the query).
+    /// Returns the reward. Errors: invalid, if the path is not a JSONPath query.
     pub fn new(options: JsonPathOptions) -> Result<Self> {
         let query = options.query()?;
         Ok(Self { options, query })
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// No answer of a model must stop the stage, however deeply nested.
+    /// An answer of a model must not stop the stage, however deeply nested it is.
     #[test]
     fn too_deeply_nested_answers_are_not_parsed() {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));

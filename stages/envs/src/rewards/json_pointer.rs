@@ -1,4 +1,4 @@
-//! `json_pointer`: a value in the JSON of the agent's answer.
+//! Implements the reward `json_pointer`: a value in the JSON of the agent's answer.
 
 use crate::rewards::pattern::EpisodeTextSource;
 use crate::rewards::{GroupView, Reward, Score};
@@ -49,7 +49,8 @@ impl PartOptions for JsonPointerOptions {
 
 pub struct JsonPointerReward(pub JsonPointerOptions);
 
-/// Parses a text as JSON, or else the part between its first and its last brace.
+/// Parses a text as JSON, or else the part from its first opening to its last closing brace. Returns `None` if neither
+/// is JSON.
 pub(super) fn json(text: &str) -> Option<Value> {
     let inner = || text.get(text.find('{')?..=text.rfind('}')?);
     serde_json::from_str(text.trim()).ok().or_else(|| serde_json::from_str(inner()?).ok())
@@ -59,7 +60,8 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || a.as_f64().is_some_and(|a| b.as_f64() == Some(a))
 }
 
-/// Returns the reward for a selected value, if it counts.
+/// Returns the reward for a selected value. With `equals`, only an equal value counts; otherwise numbers and booleans
+/// count.
 pub(super) fn value_reward(value: &Value, equals: Option<&Value>) -> Option<f64> {
     match (equals, value) {
         (Some(expected), value) => same(expected, value).then_some(1.0),

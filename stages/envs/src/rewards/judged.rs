@@ -1,4 +1,4 @@
-//! `judged`: the points that a language model at an endpoint gives an episode by a rubric.
+//! Implements the reward `judged`: the points that a language model at an endpoint gives an episode by a rubric.
 
 use crate::judging::{DEFAULT, EpisodeJudge, JudgeVerdict, request_verdicts};
 use crate::programs::ExceptionPolicy;
@@ -72,12 +72,12 @@ pub struct JudgedReward {
     log: ProgramLog,
     unjudged: u64,
     skip_logged: bool,
-    /// Already reported counts.
+    /// Usage that was already reported as metrics.
     reported: ChatUsage,
 }
 
 impl JudgedReward {
-    /// Returns the reward without sending a request. Errors: invalid (the prompt).
+    /// Returns the reward without sending a request. Errors: invalid, if the prompt has an unknown placeholder.
     pub fn new(options: JudgedOptions) -> Result<Self> {
         let schema = json!({"type": "integer", "minimum": 0, "maximum": options.points});
         let words = format!("a whole number of points from 0 to {}", options.points);

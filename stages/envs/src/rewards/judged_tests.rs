@@ -7,7 +7,8 @@ use trainyard_core::ErrorKind;
 use trainyard_tables::Message;
 use trainyard_testkit::chat::{MockChatServer, MockResponse, says};
 
-/// Gives as many points as the agent's last message has letters, or answers with its text if that begins with `!`.
+/// Responds with as many points as the agent's last message has letters, or with the message itself if it begins with
+/// `!`.
 fn judge(body: &Value, _: usize) -> MockResponse {
     let prompt = body["messages"][0]["content"].as_str().unwrap();
     let message = prompt.split("[assistant]\n").nth(1).unwrap().split("\n</conversation>").next().unwrap();

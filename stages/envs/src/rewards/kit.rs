@@ -1,4 +1,4 @@
-//! Episodes for reward tests, with messages as environments write them.
+//! Builds episodes for reward tests, with messages as environments write them.
 
 use crate::formats::{CLOSE, OPEN};
 use crate::tools::ToolCall;

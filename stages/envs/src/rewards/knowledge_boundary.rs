@@ -1,5 +1,8 @@
-//! `knowledge_boundary`: search only for what the model does not know; from IKEA (arXiv 2505.07596). A right answer is
-//! worth more the fewer searches it took, and a wrong answer slightly more if the model at least searched.
+//! Implements the reward `knowledge_boundary`, which pays for searching only if the model does not know the answer;
+//! from IKEA (arXiv 2505.07596).
+//!
+//! A correct answer is worth more the fewer searches it took, and an incorrect answer slightly more if the model
+//! searched at least once.
 
 use crate::rewards::format::well_formed;
 use crate::rewards::reward::tools_that_ran;

@@ -1,5 +1,6 @@
-//! `length`: the soft overlong punishment of DAPO (arXiv 2503.14476, equation 13). The penalty grows before the limit,
-//! so the policy sees it coming. Only sampled tokens count.
+//! Implements the reward `length`: the soft overlong punishment of DAPO (arXiv 2503.14476, equation 13).
+//!
+//! The penalty grows before the limit, so that the policy learns to stop before it. Only sampled tokens count.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Rewards: functions from a finished episode and its group to a number.
+//! Contains the rewards, which map a finished episode and its group to a number.
 
 pub mod answer;
 pub mod call_match;

@@ -1,4 +1,4 @@
-//! `pattern`: whether a regular expression matches the text of an episode.
+//! Implements the reward `pattern`: whether a regular expression matches the text of an episode.
 
 use crate::rewards::{GroupView, Reward, Score};
 use regex::Regex;

@@ -1,5 +1,7 @@
-//! `process`: a reward that a user program computes, in any language (`docs/custom-code.md`). A service uses the same
-//! requests ([`super::http`]).
+//! Implements the rewards `process` and `http`, which a user program in any language or a service computes
+//! (`docs/custom-code.md`).
+//!
+//! A service receives the same requests as a program ([`super::http`]).
 
 use crate::programs::{
     CustomCodeOptions, CustomCodePage, CustomCodeRole, CustomRoleOptions, EpisodeItem, ExceptionPolicy, request_items,
@@ -129,7 +131,6 @@ impl<P: CustomCodeOptions> Reward for CustomReward<P> {
     }
 }
 
-/// Returns the name of the episode in messages.
 fn place(r: &Trajectory) -> String {
     format!("episode `{}`", r.id)
 }

@@ -5,7 +5,8 @@ use serde_json::json;
 use std::sync::Mutex;
 use trainyard_core::ErrorKind;
 
-/// Answers a batch with the text of `$rows`; `$line` is the request.
+/// Returns the command of a program that responds to a batch with the text of `$rows`, which `work` sets; `$line` is
+/// the request.
 fn program(work: &str) -> Vec<String> {
     let script = format!(
         r#"read -r hello; echo '{{"type":"ready","protocol":1}}'
@@ -43,7 +44,7 @@ fn score(rewards: &mut [WeightedReward], sizes: &[usize]) -> Result<Vec<Vec<BTre
 
 #[test]
 fn all_groups_of_a_step_are_sent_together_in_batches() {
-    // Each request has the value of its number of items, which it counts by their key `stop_reason`.
+    // The value of each item is the number of items in its request, which the program counts by the key `stop_reason`.
     let count = r#"n=$(printf %s "$line" | grep -o '"stop_reason"' | wc -l); rows="["; i=0;
         while [ $i -lt $n ]; do [ $i -gt 0 ] && rows="$rows,"; rows="$rows{\"value\":$n}"; i=$((i+1)); done
         rows="$rows]""#;

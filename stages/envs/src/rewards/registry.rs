@@ -1,4 +1,4 @@
-//! All rewards, sorted by kind.
+//! Lists the rewards of this crate, sorted by kind.
 
 use crate::programs::{CustomCodeOptions, CustomCodePage, ServiceOptions};
 use crate::rewards::process::RewardRole;

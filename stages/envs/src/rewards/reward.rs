@@ -1,4 +1,4 @@
-//! Trait of rewards, and the data available to them.
+//! Defines the trait of rewards, and the data available to them.
 //!
 //! Rewards see the whole group because some published ones compare an episode with the others of its problem. Scoring
 //! is pure: values kept across steps enter through [`Reward::observe`] and are saved by [`Reward::save`], so a resumed
@@ -15,7 +15,7 @@ use trainyard_tables::{Message, Problem, Trajectory};
 /// A reward's score of one episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Score {
-    /// `None` = not applicable (no tool call to judge, no messages recorded): counts in no sum.
+    /// Value; `None` if the reward does not apply (no tool call to judge, no messages recorded) and enters no sum.
     pub value: Option<f64>,
     /// One value per agent turn, or empty.
     pub per_turn: Vec<f64>,
@@ -41,9 +41,9 @@ pub struct GroupView<'a> {
     pub steps: u64,
     /// All finished episodes of the problem in this step, in sample order, without infrastructure failures.
     pub members: &'a [&'a Trajectory],
-    /// Whether each member's answer is right.
+    /// Whether each member's answer is correct.
     pub correct: &'a [bool],
-    /// Values that the rewards earlier in the list gave each member, by name; empty where there is no list.
+    /// Values that the rewards earlier in the list gave each member, by name. Empty outside of a list of rewards.
     pub earlier: &'a [BTreeMap<String, f64>],
 }
 
@@ -52,17 +52,17 @@ impl<'a> GroupView<'a> {
     pub fn alone(member: &'a [&'a Trajectory; 1], correct: &'a [bool; 1]) -> Self {
         Self { step: 0, steps: 1, members: member, correct, earlier: &[] }
     }
-    /// Returns whether the answer of `r` is right: from the group for members, from the problem's verifier, if it is
-    /// one of this crate, for other episodes.
+    /// Returns whether the answer of `r` is correct. The group decides for members, and the problem's verifier, if this
+    /// crate has it, for other episodes.
     pub fn right(&self, r: &Trajectory, p: &Problem) -> bool {
         let member = self.members.iter().position(|m| std::ptr::eq(*m, r));
         member.and_then(|at| self.correct.get(at).copied()).unwrap_or_else(|| verified(r, p))
     }
-    /// Returns the values of the earlier rewards for the member `r`.
+    /// Returns the values of the earlier rewards for `r`; `None` if `r` is not a member or no reward is earlier.
     pub fn earlier(&self, r: &Trajectory) -> Option<&'a BTreeMap<String, f64>> {
         self.earlier.get(self.members.iter().position(|m| std::ptr::eq(*m, r))?)
     }
-    /// Returns the members with right answers.
+    /// Returns the members with correct answers.
     pub fn right_ones(&self) -> impl Iterator<Item = &'a Trajectory> {
         self.members.iter().zip(self.correct).filter(|(_, right)| **right).map(|(member, _)| *member)
     }
@@ -79,8 +79,8 @@ pub struct ScoringGroup<'a> {
 
 /// One reward with its options.
 pub trait Reward: Send + Sync {
-    /// Scores an episode. Pure: equal episodes in equal groups score equally until something new is observed. Never
-    /// called for infrastructure failures.
+    /// Scores an episode. Pure: equal episodes in equal groups score equally between calls of [`Reward::observe`].
+    /// Never called for infrastructure failures.
     ///
     /// Errors: of kind retryable, if the service or program that computes the reward is unavailable; of kind data or
     /// invalid, if it cannot judge this episode. Both end the stage.
@@ -99,7 +99,7 @@ pub trait Reward: Send + Sync {
     fn open(&mut self, _context: &RewardContext) -> Result<()> {
         Ok(())
     }
-    /// Returns named values since the last call, under names that the options declare.
+    /// Returns named values since the last call of this method, under names that the options declare.
     fn metrics(&mut self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
@@ -107,7 +107,8 @@ pub trait Reward: Send + Sync {
     fn save(&self) -> Value {
         Value::Null
     }
-    /// Restores the result of [`Reward::save`]; null = the initial state. Fails with kind `data` on any other value.
+    /// Restores the result of [`Reward::save`]; null restores the initial state. Fails with kind `data` on any other
+    /// value.
     fn load(&mut self, state: Value) -> Result<()> {
         if state.is_null() {
             Ok(())
@@ -117,8 +118,8 @@ pub trait Reward: Send + Sync {
     }
 }
 
-/// Returns whether the problem's verifier, if it is one of this crate, accepts the answer of an episode; a missing
-/// answer is wrong.
+/// Returns whether the problem's verifier accepts the answer of an episode. False if this crate does not have the
+/// verifier; a missing answer is incorrect.
 pub fn verified(r: &Trajectory, p: &Problem) -> bool {
     r.answer.as_deref().is_some_and(|answer| verifiers::verify(p, answer))
 }

@@ -1,7 +1,7 @@
-//! `rubric`: the share of a checklist that an episode fulfills, after RuscaRL (arXiv 2508.16949).
+//! Implements the reward `rubric`: the share of a checklist that an episode fulfills, after RuscaRL (arXiv 2508.16949).
 //!
-//! The paper's criteria are judged by a model; here a rule looks for lines of the reference. That is exact and cheap,
-//! but fits only references whose lines an agent would write itself (programs, equations), not prose.
+//! In the paper, a model judges the criteria; here, a rule looks for lines of the reference. The rule is exact and
+//! cheap, but fits only references whose lines an agent would write itself (programs, equations), not prose.
 
 use crate::calls;
 use crate::rewards::reward::agent_turns;
@@ -73,7 +73,7 @@ fn folded(text: &str) -> String {
     plain.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the distinct lines of the reference.
+/// Returns the distinct lines of the reference, folded, without empty lines and the line of the answer.
 fn criteria(p: &Problem) -> BTreeSet<String> {
     let lines = p.reference.as_deref().unwrap_or_default().lines().map(folded);
     lines.filter(|line| !line.is_empty() && !line.starts_with("####")).collect()
@@ -100,7 +100,7 @@ fn strings(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Returns whether a line occurs in a text other than inside a longer word or number.
+/// Returns whether a line occurs in a text, other than as a part of a longer word or number.
 fn contains_whole(line: &str, text: &str) -> bool {
     let mut from = 0;
     while let Some(at) = text[from..].find(line).map(|found| from + found) {

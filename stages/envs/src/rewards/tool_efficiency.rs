@@ -1,6 +1,6 @@
-//! `tool_efficiency`: right answers with few tool calls, from OTC-PO (arXiv 2504.14870).
+//! Implements the reward `tool_efficiency`: correct answers with few tool calls, from OTC-PO (arXiv 2504.14870).
 //!
-//! The number of calls that a problem needs is unknown, so the fewest calls of any right answer so far are the
+//! The number of calls that a problem needs is unknown, so the fewest calls of any correct answer so far are the
 //! standard. The reward already contains the answer's correctness and replaces the reward `answer`.
 
 use crate::rewards::{GroupView, Reward, Score};
@@ -65,16 +65,16 @@ impl PartOptions for ToolEfficiencyOptions {
 /// The reward `tool_efficiency` and its state.
 pub struct ToolEfficiencyReward {
     options: ToolEfficiencyOptions,
-    /// Problem id → fewest calls of a right episode so far.
+    /// Fewest calls of a correct episode so far, by problem id.
     fewest: BTreeMap<String, u32>,
 }
 
 impl ToolEfficiencyReward {
-    /// Returns the reward before any episode.
+    /// Returns the reward in its initial state.
     pub fn new(options: ToolEfficiencyOptions) -> Self {
         Self { options, fewest: BTreeMap::new() }
     }
-    /// Returns r_tool of a right episode with m calls where the fewest are n.
+    /// Returns r_tool of a correct episode with `m` calls, where `n` are the fewest.
     fn share(&self, m: u32, n: u32) -> f64 {
         match self.options.form {
             EfficiencyMode::Smooth => smooth(m, self.options.smoothing),

@@ -10,7 +10,7 @@ fn problem(id: &str) -> Problem {
     Problem { id: id.to_string(), answer: "7".to_string(), ..Problem::default() }
 }
 
-/// Returns a right episode with `tool_calls` calls.
+/// Returns a correct episode with `tool_calls` calls.
 fn episode(tool_calls: u32) -> Trajectory {
     Trajectory { answer: Some("7".to_string()), tool_calls, ..Trajectory::default() }
 }
@@ -19,7 +19,7 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-12
 }
 
-/// Observes and scores one group of (calls, right answer).
+/// Observes and scores one group of (calls, correct answer).
 fn group(reward: &mut ToolEfficiencyReward, id: &str, episodes: &[(u32, bool)]) -> Vec<f64> {
     let rows: Vec<Trajectory> = episodes.iter().map(|(calls, _)| episode(*calls)).collect();
     let members: Vec<&Trajectory> = rows.iter().collect();
@@ -44,13 +44,13 @@ fn values_match_hand_computation() {
 #[test]
 fn fewest_calls_of_a_right_episode_set_the_standard() {
     let mut reward = reward(EfficiencyMode::Optimal);
-    // The wrong episode without calls does not count: n = 1.
+    // The incorrect episode without calls does not count: n = 1.
     let values = group(&mut reward, "p", &[(1, true), (2, true), (0, false)]);
     assert!(near(values[0], 1.0) && near(values[1], 0.75_f64.sqrt()) && values[2] == 0.0);
     // n = 1 holds for later steps of the same problem and for no other problem.
     assert!(near(group(&mut reward, "p", &[(2, true)])[0], 0.75_f64.sqrt()));
     assert!(near(group(&mut reward, "q", &[(2, true)])[0], 1.0));
-    // A better episode lowers it: n = 0.
+    // A better episode lowers n to 0.
     let values = group(&mut reward, "p", &[(0, true), (1, true)]);
     assert!(near(values[0], 1.0) && near(values[1], 0.5));
     assert_eq!(group(&mut reward, "r", &[(0, false), (3, false)]), [0.0, 0.0]);

@@ -1,4 +1,4 @@
-//! `tool_success`: the share of tool calls that did not fail.
+//! Implements the reward `tool_success`: the share of tool calls that did not fail.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;

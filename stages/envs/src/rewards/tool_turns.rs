@@ -1,5 +1,7 @@
-//! `tool_turns`: a reward for calling tools at all that fades out over the run, as in the released code of SPEAR
-//! (arXiv 2509.22601): it pays for exploration early and leaves the later steps to the other rewards.
+//! Implements the reward `tool_turns`, which pays for calling tools at all and fades out over the run, as in the
+//! released code of SPEAR (arXiv 2509.22601).
+//!
+//! It rewards exploration early and leaves the later steps to the other rewards.
 
 use crate::calls::executed;
 use crate::rewards::reward::agent_turns;

@@ -1,4 +1,4 @@
-//! `verdict`: the reward that the episode itself reports.
+//! Implements the reward `verdict`, which the episode itself reports.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use trainyard_api::PartOptions;
 use trainyard_core::Result;
 use trainyard_tables::{Problem, Trajectory};
 
-/// Component that stores the reward that an episode reported, until the rewards are computed.
+/// Name of the component that stores the reward that an episode reported, until the rewards are computed.
 pub const VERDICT: &str = "verdict";
 
 /// Options of the reward `verdict`: none.

@@ -1,4 +1,4 @@
-//! List `rewards` of a stage: rewards, weights, the weighted sum, and state kept across steps.
+//! Reads the list `rewards` of a stage, computes the weighted sum, and keeps the state of rewards across steps.
 
 use crate::rewards::{GroupView, Reward, Score, ScoringGroup};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ pub struct WeightedReward {
     pub component: String,
     /// Factor in the sum.
     pub weight: f64,
-    /// Placebo: the scores of a group are permuted among its rollouts by chance.
+    /// Whether the scores of a group are permuted at random among its rollouts, as a placebo.
     pub by_chance: bool,
     pub reward: Box<dyn Reward>,
 }
@@ -52,7 +52,7 @@ struct RewardEntry {
 }
 
 impl RewardList {
-    /// Reads the list and fills in weights and defaults there. Entries that do not parse remain unchanged, for
+    /// Reads the list and writes weights and defaults back into it. Entries that do not parse remain unchanged, for
     /// [`RewardList::problems`].
     pub fn read(family: &Family<dyn Reward>, list: &mut Value) -> Self {
         let not_a_list = !list.is_array();
@@ -88,7 +88,7 @@ impl RewardList {
         };
         self.entries.iter().zip(self.components()).flat_map(entry_metrics).collect()
     }
-    /// Builds fresh rewards. Errors: invalid, with the index in the list.
+    /// Builds the rewards in their initial states. Errors: invalid, with the index in the list.
     pub fn build(&self) -> Result<Vec<WeightedReward>> {
         if self.not_a_list {
             return Err(Error::invalid("`rewards` must be a list"));
@@ -169,7 +169,7 @@ impl RewardTotal {
     }
 }
 
-/// The reward of one episode. Components that do not apply are left out of all three.
+/// The reward of one episode. No field contains components that do not apply.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RewardTotal {
     /// Every component by name, before its weight.
@@ -180,8 +180,8 @@ pub struct RewardTotal {
     pub per_turn: Vec<f64>,
 }
 
-/// Scores the groups of a step, each reward all of them at once. Every reward sees a group before it scores its
-/// members, and the groups in order.
+/// Scores the groups of a step; each reward scores all groups in one call. Every reward observes a group before it
+/// scores the members, and the groups in order.
 ///
 /// Errors: those of the rewards, with the name of the component.
 pub fn score_groups(rewards: &mut [WeightedReward], groups: &[ScoringGroup<'_>]) -> Result<Vec<Vec<RewardTotal>>> {
@@ -206,7 +206,7 @@ pub fn score_groups(rewards: &mut [WeightedReward], groups: &[ScoringGroup<'_>])
             scores.iter_mut().zip(groups).for_each(|(scores, scored_group)| permute(scores, scored_group));
         }
         for ((totals, scores), scored_group) in totals.iter_mut().zip(&scores).zip(groups) {
-            // Episodes that the infrastructure broke get no score.
+            // Infrastructure failures get no score.
             let scored = totals.iter_mut().zip(scores).zip(scored_group.group.members);
             let eligible = scored.filter(|(_, member)| member.status != EpisodeStatus::Infrastructure);
             eligible.for_each(|((total, score), _)| total.add(weighted, score));
@@ -215,7 +215,8 @@ pub fn score_groups(rewards: &mut [WeightedReward], groups: &[ScoringGroup<'_>])
     Ok(totals)
 }
 
-/// Permutes the scores of a group among the rollouts that infrastructure did not break; their ids name the draw.
+/// Permutes the scores of a group at random among the rollouts that are no infrastructure failures. The id of the first
+/// one determines the draw.
 fn permute(scores: &mut [Score], group: &ScoringGroup<'_>) {
     let members = group.group.members;
     let eligible: Vec<usize> =

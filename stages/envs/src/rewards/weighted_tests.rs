@@ -157,7 +157,7 @@ fn group(rewards: &mut [WeightedReward], calls: &[u32]) -> Vec<f64> {
 
 #[test]
 fn a_group_is_observed_before_any_member_is_scored() {
-    // The first member is measured by the second: n = 1, sin(2π/3).
+    // The second member sets the standard of the first: n = 1, sin(2π/3).
     let values = group(&mut list(), &[2, 1]);
     assert!((values[0] - (1.0 + 1.5 * 0.75_f64.sqrt())).abs() < 1e-12);
     assert!((values[1] - 2.5).abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! Description, call and result of a tool.
+//! Defines the description, the call and the result of a tool.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,12 +10,13 @@ pub struct ToolSpec {
     pub name: String,
     /// Effect of the tool, in a sentence or two.
     pub description: String,
-    /// JSON Schema of the arguments, an object. The first entry of `required` is the argument that raw code fills.
+    /// JSON Schema of the arguments, an object. The first entry of `required` names the argument that raw code fills.
     pub parameters: Value,
 }
 
 impl ToolSpec {
-    /// Returns the argument that a single raw text fills (`code`, `expression`).
+    /// Returns the name of the argument that a single raw text fills (`code`, `expression`); `None` if no argument is
+    /// required.
     pub fn main_argument(&self) -> Option<&str> {
         self.parameters.get("required")?.get(0)?.as_str()
     }
@@ -41,15 +42,17 @@ pub struct ToolCall {
 pub struct ToolResult {
     /// Printed output, the value of the last expression and the exception's last line, separated by `\n`.
     pub text: String,
-    /// Whether the call failed, by the program's fault or this crate's.
+    /// Whether the call failed, for any reason.
     pub error: bool,
-    /// Whether the call was lost for a reason it did not cause: its workers were killed, or none could start.
+    /// Whether the call was lost for a reason that it did not cause, such as killed workers or workers that could not
+    /// start.
     pub infrastructure: bool,
     /// Whether the call hit its wall-clock limit. Such a result is not repeatable and must not enter an update.
     pub timed_out: bool,
 }
 
-/// Beginning of the result of a call to an unknown tool, by which stored episodes are recognized.
+/// Beginning of the result of a call to an unknown tool. It identifies such calls in stored episodes, so it must not
+/// change.
 const UNKNOWN_TOOL: &str = "error: no tool `";
 
 impl ToolResult {
@@ -58,7 +61,7 @@ impl ToolResult {
         let hint = if known.is_empty() { String::new() } else { format!("; use one of: {}", known.join(", ")) };
         Self::error(format!("{UNKNOWN_TOOL}{name}`{hint}"))
     }
-    /// Returns whether a result is one of [`ToolResult::unknown_tool`].
+    /// Returns whether the text of a result is that of [`ToolResult::unknown_tool`].
     pub fn names_unknown_tool(text: &str) -> bool {
         text.starts_with(UNKNOWN_TOOL)
     }
@@ -74,7 +77,7 @@ impl ToolResult {
     pub fn timed_out(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, timed_out: true, ..Self::default() }
     }
-    /// Returns the result of a call lost for a reason it did not cause.
+    /// Returns the result of a call that was lost for a reason that it did not cause.
     pub fn infrastructure(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, infrastructure: true, ..Self::default() }
     }

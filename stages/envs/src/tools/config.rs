@@ -1,4 +1,4 @@
-//! Tool in a list of options: a name, or a map with options.
+//! Reads a tool in a list of options, which is a name or a map with options.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -1,7 +1,7 @@
-//! Limits that a process sets on itself before it runs a third-party program or SQL statement: address space, no core
-//! files, no written files, death with its parent.
+//! Limits the current process before it runs a third-party program or SQL statement: its address space is bounded, it
+//! writes neither core files nor other files, and it dies with its parent.
 //!
-//! We limit address space rather than resident memory because an allocation beyond it fails at once. Time is not
+//! We limit address space rather than resident memory because an allocation beyond the limit fails at once. Time is not
 //! limited here: the parent kills a process that is late.
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
@@ -13,11 +13,11 @@ use std::process::ExitStatus;
 /// the program does (the first value is in KiB).
 pub const ENVIRONMENT: [(&str, &str); 2] = [("MIMALLOC_ARENA_RESERVE", "16384"), ("MALLOC_ARENA_MAX", "1")];
 
-/// Signals that a process causes itself: SIGILL, SIGABRT (a failed allocation), SIGBUS, SIGSEGV.
+/// Signals of crashes that a process causes itself: SIGILL, SIGABRT (a failed allocation), SIGBUS, SIGSEGV.
 const CRASH_SIGNALS: [i32; 4] = [4, 6, 7, 11];
 
-/// Limits this process permanently. `memory_bytes` is how much it may add to its present address space. The process
-/// dies with the thread that started it.
+/// Limits this process permanently. The process may add at most `memory_bytes` to its present address space, and is
+/// killed when the thread that started it ends.
 pub fn confine(memory_bytes: u64) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     bound(Resource::Core, 0)?;
@@ -25,14 +25,14 @@ pub fn confine(memory_bytes: u64) -> io::Result<()> {
     bound(Resource::As, address_space()?.saturating_add(memory_bytes))
 }
 
-/// Lowers a limit permanently. Keeps a lower one that is already set: raising it may not be permitted.
+/// Lowers a limit permanently. Keeps a lower limit that is already set, because raising a limit may not be permitted.
 pub fn bound(resource: Resource, amount: u64) -> io::Result<()> {
     let amount = getrlimit(resource).maximum.map_or(amount, |max| max.min(amount));
     setrlimit(resource, Rlimit { current: Some(amount), maximum: Some(amount) })?;
     Ok(())
 }
 
-/// Returns the bytes of address space in use.
+/// Returns the size of the address space of this process in bytes.
 fn address_space() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Difference between the tools that a program offers and those that it offered before.
+//! Describes how the tools that a program offers differ from those that it offered before.
 
 use crate::tools::ToolSpec;
 
-/// Returns the difference to the previously listed tools as text; `None` if there is no difference.
+/// Describes how the tools `now` differ from those `before`; returns `None` if they do not differ.
 pub fn difference(before: &[ToolSpec], now: &[ToolSpec]) -> Option<String> {
     let find = |list: &[ToolSpec], name: &str| list.iter().find(|tool| tool.name == name).cloned();
     let mut words = Vec::new();

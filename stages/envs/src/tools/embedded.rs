@@ -1,4 +1,4 @@
-//! Sessions of one worker with the embedded interpreter, all in this process.
+//! Keeps the sessions of one worker with the embedded interpreter, all in this process.
 
 use crate::tools::ToolLimits;
 use crate::tools::interpreter::{Interpreter, InterpreterResult, InterpreterStatus};
@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// A session that can be replayed within this time is not snapshotted.
+/// Maximum time to replay a session; if replaying takes longer, the worker sends a snapshot.
 const REPLAY_BUDGET: Duration = Duration::from_millis(2);
-/// Larger snapshots are not sent; replaying is cheaper than keeping them.
+/// Maximum size of a snapshot in bytes. Larger ones are not sent, because replaying is cheaper than keeping them.
 const MAX_SNAPSHOT: usize = 1 << 20;
 /// Assumed cost of reading and compiling one program in a replay, on top of its run time.
 const REPLAY_CALL: Duration = Duration::from_micros(20);

@@ -1,4 +1,4 @@
-//! The first frame of a worker: the limits and, for CPython, its setup.
+//! Encodes and decodes the first frame of a worker: the limits and, for CPython, its setup.
 
 use crate::tools::ToolLimits;
 use crate::tools::cpython::setup::CpythonSetup;
@@ -15,7 +15,7 @@ pub fn encode_hello(limits: &ToolLimits, cpython: Option<&CpythonSetup>) -> Vec<
     ] {
         out.long(value);
     }
-    // The probe rejects paths that are not UTF-8: its answer is JSON too.
+    // All paths are UTF-8, because the probe reports them as JSON.
     let setup = cpython.map(|setup| serde_json::to_vec(setup).unwrap_or_default());
     out.optional(setup.as_deref());
     out.0

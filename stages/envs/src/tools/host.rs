@@ -1,7 +1,7 @@
-//! The parent side of tools that run in worker processes.
+//! Provides the parent side of tools that run in worker processes, and of user programs.
 //!
-//! A host keeps up to `workers` processes for each interpreter and set of limits in use and starts them with the first
-//! call. Threads may share it: sessions are spread evenly, and calls reach the workers in batches.
+//! A host keeps up to `workers` processes for each interpreter and set of limits in use and starts each process with
+//! its first call. Threads may share a host: sessions are spread evenly, and calls reach the workers in batches.
 
 use crate::programs::CustomCodeOptions;
 use crate::programs::log::log;
@@ -26,14 +26,14 @@ type InterpreterRequest = (Option<PathBuf>, Option<String>);
 /// Worker processes by interpreter and limits. They end when the last handle is dropped.
 pub struct ToolHost {
     workers: usize,
-    /// `None` = looked up when the first pool starts.
+    /// Executable of the workers. `None` means that it is looked up when a pool starts.
     program: Option<WorkerProgram>,
     pools: Mutex<BTreeMap<PoolKey, Arc<ToolWorkerPool>>>,
-    /// User's interpreters by requested program and version.
+    /// Found interpreters, by requested program and version.
     installations: Mutex<BTreeMap<InterpreterRequest, Installation>>,
     /// User programs by role, name and options.
     programs: Mutex<BTreeMap<String, Arc<CustomProgram>>>,
-    /// Receives the output of the programs.
+    /// Log that receives the output of user programs.
     log: ProgramLog,
     /// Secrets for servers.
     secrets: Secrets,
@@ -51,7 +51,7 @@ struct StageResources {
 }
 
 impl StageResources {
-    /// Returns the resources outside of a stage.
+    /// Returns resources for use outside of a stage, without secrets and keys.
     fn detached(log: ProgramLog) -> Self {
         Self { log, secrets: Secrets::default(), models: Models::in_memory() }
     }
@@ -75,11 +75,12 @@ impl ToolHost {
     pub fn with_log(workers: usize, log: ProgramLog) -> Arc<Self> {
         Self::start(workers, None, StageResources::detached(log), false)
     }
-    /// Like [`ToolHost::with_log`], with secrets.
+    /// Returns a host like that of [`ToolHost::with_log`], with secrets.
     pub fn with_secrets(workers: usize, log: ProgramLog, secrets: Secrets) -> Arc<Self> {
         Self::start(workers, None, StageResources { secrets, ..StageResources::detached(log) }, false)
     }
-    /// Returns a host that starts no user program, for checks: data that only a program has is left out.
+    /// Returns a host that starts no user program, for checks. Environments of such a host lack the data that only a
+    /// program has.
     pub fn idle() -> Arc<Self> {
         Self::start(1, None, StageResources::detached(null_log()), true)
     }
@@ -105,22 +106,22 @@ impl ToolHost {
         let workers = workers.max(1);
         Arc::new(Self { workers, program, pools, installations, programs, log, secrets, models, idle })
     }
-    /// Returns whether user programs are not started.
+    /// Returns whether this host starts no user programs.
     pub fn is_idle(&self) -> bool {
         self.idle
     }
-    /// Returns a user program or service in this role, started if it does not run; `name` is the name of its part in
-    /// the options.
+    /// Returns the user program or service of these options in this role. Starts it, and waits for its capabilities, if
+    /// it does not run. `name` is the name of the part in the options.
     ///
-    /// Errors: those of [`CustomCodeOptions::open`] and [`CustomProgram::over`].
+    /// Errors: those of [`CustomCodeOptions::open`] and [`CustomProgram::from_service`].
     pub fn program<P: CustomCodeOptions>(&self, options: &P, role: &str, name: &str) -> Result<Arc<CustomProgram>> {
         let hello = Hello { role, name, seed: 0 };
         self.shared(role, &(P::KIND, name, options), |log| {
             CustomProgram::from_service(options.open(hello, &self.secrets, &log)?, log)
         })
     }
-    /// Returns the program for these options in this role, created by `make` if it does not run. Errors: those of
-    /// `make`.
+    /// Returns the program for these options in this role; calls `make` if it does not run. Errors: those of `make`;
+    /// bug, if the host is idle.
     pub fn shared(
         &self,
         role: &str,
@@ -140,7 +141,7 @@ impl ToolHost {
         programs.insert(key, Arc::clone(&program));
         Ok(program)
     }
-    /// Opens a session of the embedded interpreter under these limits.
+    /// Opens a session of the embedded interpreter under these limits. Its worker process starts with the first call.
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {
         self.open_session(PoolKey { limits: limits.clone(), cpython: None })
     }
@@ -156,13 +157,13 @@ impl ToolHost {
         let installation = self.installation(program, version)?;
         self.open_session(PoolKey { limits: limits.clone(), cpython: Some(installation) })
     }
-    /// Returns the user's interpreters with which sessions were opened: `CPython 3.11.7 (/usr/bin/python3)`.
+    /// Returns the interpreters that [`ToolHost::open_cpython`] found: `CPython 3.11.7 (/usr/bin/python3)`.
     pub fn interpreters(&self) -> Vec<String> {
         let installations = self.installations.lock().unwrap_or_else(PoisonError::into_inner);
         installations.values().map(Installation::describe).collect()
     }
-    /// Writes the user's interpreters that ran to the log of an attempt and to its measurements (`python`). Not part of
-    /// any digest.
+    /// Writes the user's interpreters to the log of an attempt and to its measurements (`python`), which enter no
+    /// digest. Does nothing if no session of CPython was opened.
     pub fn report(&self, context: &mut StageContext) {
         let interpreters = self.interpreters();
         if !interpreters.is_empty() {
@@ -204,7 +205,7 @@ impl ToolHost {
     }
 }
 
-/// An interpreter session in some worker; closes when dropped.
+/// Interpreter session in some worker. It closes when dropped.
 pub struct ProgramSession {
     pool: Arc<ToolWorkerPool>,
     id: u64,

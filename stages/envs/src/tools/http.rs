@@ -1,4 +1,4 @@
-//! Tool `http`: functions of a user-defined service.
+//! Documents the tool `http`, which provides functions of a user-defined service.
 
 use super::process::ToolRole;
 use crate::programs::{CustomCodePage, ServiceOptions};

@@ -1,8 +1,8 @@
-//! One interpreter session: monty's REPL under our limits. Runs only in worker processes, because monty enforces memory
-//! per process and a native stack overflow or abort would take the trainer down.
+//! Runs one interpreter session: monty's REPL under our limits. It runs only in worker processes, because monty
+//! enforces memory per process and a native stack overflow or abort would end the trainer.
 //!
-//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. They are
-//! counted here: monty stores that limit but does not enforce it.
+//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. This module
+//! counts the requests, because monty stores the limit of requests but does not enforce it.
 
 use crate::tools::ToolLimits;
 use monty::{Dump, MontyRepl, ReplProgress, ReplStartError, Session, SessionRef, dump};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Maximum length in bytes of an exception's last line.
 const MAX_ERROR_BYTES: usize = 400;
 
-/// How a call ended.
+/// End of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterpreterStatus {
     /// No error.
@@ -47,7 +47,8 @@ impl Interpreter {
             .max_suspensions(limits.suspensions as usize);
         Self { repl: MontyRepl::new("<python>", ResourceTracker::new(resources), CompileOptions::default()) }
     }
-    /// Returns the session's state as bytes, which contain the text of every program so far and grow with each call.
+    /// Returns the session's state as bytes; `None` if it cannot be saved. The bytes contain the text of every program
+    /// so far and grow with each call.
     pub fn save(&self) -> Option<Vec<u8>> {
         dump("<python>", None, SessionRef::Idle(&self.repl)).ok()
     }
@@ -173,8 +174,8 @@ impl PrintWriterCallback for PrintedOutput {
     }
 }
 
-/// Returns the `repr` of a value if it fits in `room` bytes. Values that are certainly too large are not rendered at
-/// all.
+/// Returns the `repr` of a value; `None` if it does not fit in `room` bytes. Values that are certainly too large are
+/// not rendered.
 fn shown(value: &MontyObject, room: usize) -> Option<String> {
     if value.deep_host_size() > 128 * room + 8192 {
         return None;
@@ -183,7 +184,7 @@ fn shown(value: &MontyObject, room: usize) -> Option<String> {
     (text.len() <= room).then_some(text)
 }
 
-/// Returns the longest prefix of `text` with at most `bytes` bytes.
+/// Returns the longest prefix of `text` with at most `bytes` bytes that ends at a character boundary.
 fn cut(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! Limits of one tool call. They are options of the environment because all but time can change a result.
+//! Defines the limits of one tool call. They are options of the environment because all but time can change a result.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl ToolLimits {
     pub fn time(&self) -> Duration {
         Duration::from_millis(self.time_millis)
     }
-    /// Returns all values out of range; `pointer` is the location of these options.
+    /// Returns a problem for every value out of range; `pointer` is the location of these options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
         let ranges = [
             ("/time_millis", self.time_millis, 10, 600_000),

@@ -1,10 +1,11 @@
-//! Tools of agents, and the processes in which they run.
+//! Contains the tools of agents, and manages the processes in which they run.
 //!
-//! [`calculator`] answers in this process; programs of the model run in worker processes (`pool`, [`worker`]) that
-//! exchange the frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`).
-//! [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their sessions and the
-//! registry does not list them. These tools reach neither the network nor foreign files. [`mod@process`] is a user
-//! program, [`http`] a user-defined service, and [`mcp`] a third-party server; they run unconfined.
+//! [`calculator`] runs in this process. Programs that the model writes run in worker processes (`pool`, [`worker`])
+//! that exchange the frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`).
+//! [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their sessions, and the
+//! registry does not list these two tools. None of these tools gives the model access to the network or to foreign
+//! files. [`mod@process`] is a user program, [`http`] a user-defined service, and [`mcp`] a third-party server; these
+//! three run unconfined.
 
 pub mod calculator;
 pub mod call;

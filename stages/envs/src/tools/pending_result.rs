@@ -1,4 +1,4 @@
-//! Pending result of a submitted call, like a future that can also be polled without a runtime.
+//! Represents the pending result of a submitted call, like a future that can also be polled without a runtime.
 
 use crate::tools::ToolResult;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ pub(crate) trait PendingResultSource: Send + Sync {
     fn wait(&self, wait: Duration) -> Option<ToolResult>;
 }
 
-/// The caller's side. The result stays available until this is dropped.
+/// Caller's side of a pending result. The result stays available until this is dropped.
 #[derive(Clone)]
 pub struct PendingToolResult(Arc<dyn PendingResultSource>);
 
-/// Side that resolves the result.
+/// Tool's side of a pending result, which resolves it.
 pub(crate) type ToolResponder = Resolver<ToolResult>;
 
 impl PendingToolResult {
@@ -39,7 +39,7 @@ impl PendingToolResult {
     pub fn poll(&self) -> Option<ToolResult> {
         self.0.poll()
     }
-    /// Blocks up to `wait` for the result.
+    /// Blocks up to about `wait` for the result; returns `None` if it has not arrived.
     pub fn wait(&self, wait: Duration) -> Option<ToolResult> {
         self.0.wait(wait)
     }
@@ -47,7 +47,7 @@ impl PendingToolResult {
 
 impl PendingResultSource for Promise<ToolResult> {
     fn poll(&self) -> Option<ToolResult> {
-        // The inherent method.
+        // This calls the inherent method.
         Self::poll(self)
     }
     fn wait(&self, wait: Duration) -> Option<ToolResult> {

@@ -1,4 +1,4 @@
-//! Running user program, and its capabilities.
+//! Represents a running user program, and its capabilities.
 
 use crate::tools::ToolSpec;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Result};
 use trainyard_process::{ProgramException, ProgramLog, ProgramService};
 
-/// Exceptions whose tracebacks reach the log.
+/// Maximum number of exceptions whose tracebacks are logged.
 const TRACEBACKS: u64 = 20;
 
 /// Capabilities of a program, from its `ready` message.
@@ -18,7 +18,7 @@ pub struct ProgramCapabilities {
     pub tools: Vec<ToolSpec>,
     /// Whether the program copies sessions itself.
     pub forks: bool,
-    /// Whether the program answers turns without calls.
+    /// Whether the program replies to turns without calls.
     pub steps: bool,
     /// Whether the program judges answers itself.
     pub verifies: bool,
@@ -26,7 +26,7 @@ pub struct ProgramCapabilities {
     pub prompts: bool,
 }
 
-/// A program with its processes.
+/// Program with its processes, or a service.
 pub struct CustomProgram {
     /// Processes of the program, or its service.
     pub peer: Arc<dyn ProgramService>,
@@ -38,7 +38,7 @@ pub struct CustomProgram {
 }
 
 impl CustomProgram {
-    /// Requests the program's capabilities.
+    /// Waits for the program's `ready` message and returns the program with its capabilities.
     ///
     /// Errors: those of the program's start; data, if the capabilities cannot be used.
     pub fn from_service(peer: Arc<dyn ProgramService>, log: ProgramLog) -> Result<Arc<Self>> {
@@ -59,7 +59,7 @@ impl CustomProgram {
     pub(super) fn next_session(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
-    /// Writes an exception into the log.
+    /// Writes an exception of an operation into the log, with its traceback. Omits those after the first exceptions.
     pub(super) fn log_exception(&self, operation: &str, exception: &ProgramException) {
         let trace = exception.traceback.trim_end();
         let text = if trace.is_empty() { exception.to_string() } else { trace.to_string() };

@@ -1,9 +1,9 @@
-//! `python` tool: an interpreter session in a worker process.
+//! Implements the tool `python`, an interpreter session in a worker process.
 //!
-//! The interpreter is monty, a subset of Python written in Rust, or the user's CPython; the description names it. A
-//! result is the program's output, the `repr` of its last expression, and the last line of an exception. Variables
-//! persist across calls, also after an exception. A call that hits its time limit, or ends its interpreter, leaves the
-//! session as it was before.
+//! The interpreter is monty, a subset of Python written in Rust, or the user's CPython; the tool's description to the
+//! model depends on it. A result is the program's output, the `repr` of its last expression, and the last line of an
+//! exception. Variables persist across calls, also after an exception. A call that hits its time limit, or ends its
+//! interpreter, leaves the session as it was before.
 
 use crate::tools::host::ProgramSession;
 use crate::tools::tool::text_argument;
@@ -140,7 +140,7 @@ impl AgentTool for Python {
     }
 }
 
-/// Keeps the host alive as long as the session.
+/// Session that keeps its host alive.
 struct PythonSession {
     host: Arc<ToolHost>,
     program: ProgramSession,
@@ -170,7 +170,7 @@ mod tests {
         options.check().into_iter().map(|problem| problem.pointer).collect()
     }
 
-    /// Stage configs contain these options, so their digests depend on the form.
+    /// Checks the serialized form, on which the digests of stage configs depend.
     #[test]
     fn defaults_are_not_serialized() {
         assert_eq!(serde_json::to_value(PythonOptions::default()).unwrap(), json!({}));

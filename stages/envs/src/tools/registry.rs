@@ -1,4 +1,4 @@
-//! Tools of this crate: one line each, sorted.
+//! Lists the tools of this crate that options may name, one line each, sorted.
 
 use crate::programs::{CustomCodeOptions, CustomCodePage, ServiceOptions};
 use crate::tools::process::{CustomToolOptions, CustomTools, ToolRole};
@@ -32,7 +32,7 @@ pub fn family() -> Family<dyn AgentTool> {
     Family::new("tools", "tool", members)
 }
 
-/// Returns the sorted names.
+/// Returns the names of the tools, sorted.
 pub fn names() -> Vec<&'static str> {
     family().names()
 }

@@ -1,6 +1,6 @@
-//! Traits of tools: a kind has a description for the model, and opens sessions that take calls.
+//! Defines the traits of tools: a kind of tool has a description for the model and opens sessions, which run calls.
 //!
-//! State is kept in a session that can be copied, because an interpreter keeps variables and a rollout may be forked at
+//! A session keeps the state and can be copied, because an interpreter keeps variables and a rollout may be forked at
 //! any token.
 
 use crate::tools::{PendingToolResult, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
@@ -8,13 +8,14 @@ use serde_json::Value;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
-/// One tool kind.
+/// Kind of tool, with its options.
 pub trait AgentTool: Send + Sync {
     /// Returns the name in the registry and in calls.
     fn name(&self) -> &'static str;
-    /// Returns the descriptions for the model, as far as they are known before anything runs. Most tools have one.
+    /// Returns the descriptions for the model, as far as they are known without starting a program. Most tools have
+    /// one.
     fn specs(&self) -> Vec<ToolSpec>;
-    /// Returns the descriptions for the model. Starts a user program, which supplies them.
+    /// Returns the descriptions for the model. Starts the user program or server that supplies them, if there is one.
     fn offered(&self, _host: &Arc<ToolHost>) -> Result<Vec<ToolSpec>> {
         Ok(self.specs())
     }
@@ -22,17 +23,17 @@ pub trait AgentTool: Send + Sync {
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>>;
 }
 
-/// The state of a tool in one episode. Dropping it closes it.
+/// State of a tool in one episode. Dropping the session closes it.
 pub trait ToolSession: Send {
-    /// Submits a call. Calls of one session run in order. `arguments` that do not fit the tool give an available
-    /// result with an error for the agent.
+    /// Submits a call. Calls of one session run in order. Arguments that do not fit the tool give a result that is
+    /// available immediately, with an error for the agent.
     fn submit(&mut self, arguments: &Value) -> PendingToolResult;
     /// Submits a call of one of several tools that share this session.
     fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {
         self.submit(&call.arguments)
     }
-    /// Returns the error that stops the stage, once a result has arrived: the program or service differs from the one
-    /// at the stage's start.
+    /// Returns the error that stops the stage, because it would occur in every episode: the program's tools have
+    /// changed, or a service rejects requests. Called once a result has arrived.
     fn failure(&mut self) -> Option<Error> {
         None
     }
@@ -40,7 +41,7 @@ pub trait ToolSession: Send {
     fn fork(&self) -> Result<Box<dyn ToolSession>>;
 }
 
-/// Reads the one string argument of a tool.
+/// Returns the string argument `name` of a tool. The error is the result that the agent sees.
 pub(crate) fn text_argument<'a>(tool: &str, name: &str, arguments: &'a Value) -> Result<&'a str, ToolResult> {
     match arguments.get(name) {
         Some(Value::String(text)) => Ok(text),

@@ -1,9 +1,9 @@
-//! Tools as JSON text for chat templates, whose prompts show the order of keys.
+//! Writes tools as JSON text for chat templates, whose prompts show the order of keys.
 
 use crate::tools::ToolSpec;
 use serde_json::Value;
 
-/// Keys of a tool and of a schema in the order in which they are usually written; others come after them by name.
+/// Keys of a tool and of a schema in their usual order. Other keys follow, sorted by name.
 const ORDER: [&str; 8] = ["type", "function", "name", "description", "parameters", "enum", "items", "properties"];
 
 /// Returns a list of tools in OpenAI's form. Required parameters come first, in the order of `required`.

@@ -1,7 +1,8 @@
-//! Frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256 MiB.
+//! Encodes the frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256
+//! MiB.
 //!
 //! The first frame contains the limits and, for CPython, its setup (`hello`). Each later request frame is a batch of
-//! jobs, which a worker reads whole before it starts, so the two sides never write at the same time. Replies are in
+//! jobs. A worker reads a whole batch before it starts, so the two sides never write at the same time. Replies are in
 //! call order, several to a frame. The format is binary because a call takes tens of microseconds, of which JSON would
 //! be a large part.
 
@@ -19,15 +20,15 @@ pub struct SessionRecipe {
     pub history: Vec<PastCall>,
 }
 
-/// A call that a session has answered.
+/// A completed call of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastCall {
     pub code: Arc<str>,
-    /// Digest of the text of its result, to compare with that of a repetition.
+    /// Digest of the text of the result, which is compared with that of a repetition.
     pub result_digest: u64,
 }
 
-/// Returns a digest of a result's text that is the same in all processes of this program.
+/// Returns a digest of a result's text. The digest is the same in all processes of one build of this program.
 pub fn digest(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text.as_bytes());
@@ -54,35 +55,35 @@ pub enum ToolWorkerJob {
 pub enum CallStatus {
     Succeeded,
     Failed,
-    /// The wall-clock limit was hit; the session is gone.
+    /// The call hit the wall-clock limit, and the worker dropped the session.
     TimedOut,
-    /// The interpreter panicked; the session is gone.
+    /// The interpreter panicked or its process ended, and the worker dropped the session.
     Panicked,
-    /// The worker does not have this session: it is gone, or its recipe failed.
+    /// The worker does not hold this session, because it was dropped or its recipe failed.
     Missing,
-    /// The session cannot be rebuilt here; the text is the reason.
+    /// The session cannot be rebuilt; the text of the reply is the reason.
     Broken,
 }
 
-/// The answer to one `Call`.
+/// Reply to one `Call`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolWorkerReply {
     pub status: CallStatus,
     pub text: String,
     /// Nanoseconds spent in the program.
     pub cost: u64,
-    /// The session after this call, sent when replaying it would cost more.
+    /// Snapshot of the session after this call, if replaying the session would take longer.
     pub snapshot: Option<Vec<u8>>,
 }
 
 impl ToolWorkerReply {
-    /// Returns the reply to a call after which no session remains.
+    /// Returns an empty reply to a call after which the worker does not hold the session.
     pub fn without_session(status: CallStatus) -> Self {
         Self { status, text: String::new(), cost: 0, snapshot: None }
     }
 }
 
-/// Writes one frame.
+/// Writes one frame and flushes. Fails without writing if the payload exceeds [`MAX_FRAME`].
 pub fn write_frame(to: &mut impl Write, payload: &[u8]) -> io::Result<()> {
     let length = u32::try_from(payload.len()).ok().filter(|l| *l <= MAX_FRAME);
     let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "frame above 256 MiB"))?;
@@ -91,7 +92,7 @@ pub fn write_frame(to: &mut impl Write, payload: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-/// Reads one frame; `None` at a clean end.
+/// Reads one frame; returns `None` if the stream ends within or before the length of a frame.
 pub fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
@@ -108,7 +109,7 @@ pub fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(payload))
 }
 
-/// A payload that is written.
+/// Payload of a frame that is being written.
 #[derive(Default)]
 pub(super) struct FrameWriter(pub(super) Vec<u8>);
 
@@ -131,7 +132,7 @@ impl FrameWriter {
     }
 }
 
-/// The unread rest of a payload.
+/// Unread rest of a payload.
 pub(super) struct FrameReader<'a>(pub(super) &'a [u8]);
 
 impl<'a> FrameReader<'a> {
@@ -214,7 +215,7 @@ pub fn decode_jobs(payload: &[u8]) -> Option<Vec<ToolWorkerJob>> {
     from.0.is_empty().then_some(jobs)
 }
 
-/// Appends one reply to a frame's payload, which holds any number of replies.
+/// Appends one reply to a frame's payload, which may contain any number of replies.
 pub fn encode_reply(reply: &ToolWorkerReply, payload: &mut Vec<u8>) {
     let mut out = FrameWriter(std::mem::take(payload));
     out.byte(match reply.status {

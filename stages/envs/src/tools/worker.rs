@@ -1,9 +1,10 @@
-//! Worker process: reads batches of calls on stdin, runs them in its sessions, and replies on stdout.
+//! Implements the worker process, which reads batches of calls on stdin, runs them in its sessions, and replies on
+//! stdout.
 //!
 //! The first frame selects the interpreter: the embedded one, for which the worker confines itself ([`confine`]), or
-//! CPython, whose processes confine themselves one by one. The worker ends when stdin ends. Replies are flushed at the
-//! end of a batch, or once the last flush is older than 0.2 ms: short calls cost few writes, and a long call delays no
-//! earlier reply.
+//! CPython, whose processes confine themselves one by one. The worker ends when stdin ends. It flushes replies at the
+//! end of a batch and after each call that ends more than 0.2 ms after the last flush. So short calls cause few writes,
+//! and a long call delays only the replies of the short calls right before it.
 
 use crate::tools::confinement::confine;
 use crate::tools::cpython::sandbox;
@@ -16,19 +17,20 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 use trainyard_core::{Clock, SystemClock};
 
-/// Native stack of the interpreting thread: deeply nested values and sources recurse natively.
+/// Size of the native stack of the interpreting thread, on which deeply nested values and sources recurse.
 const STACK_BYTES: usize = 64 << 20;
 const FLUSH_AFTER: Duration = Duration::from_micros(200);
 
-/// Runs a worker until stdin ends. Returns the exit status: 0 at the end of stdin, 2 on invalid input.
+/// Runs a worker until stdin ends. Returns the exit status: 0 at the end of stdin, 2 on invalid input. Replaces the
+/// panic hook of the process.
 ///
-/// With a sandbox specification as second argument, this process becomes a sandboxed CPython instead and returns only
-/// on failure.
+/// If the second argument is a sandbox specification, this process becomes a sandboxed CPython instead, and the
+/// function returns only on failure.
 pub fn main() -> i32 {
     if let Some(spec) = std::env::args().nth(2) {
         return sandbox::main(&spec);
     }
-    // Panics reach the parent in the reply; their text is not needed here.
+    // The reply reports a panic to the parent, so its text is not printed.
     std::panic::set_hook(Box::new(|_| {}));
     let thread = std::thread::Builder::new().name("interpreter".to_string()).stack_size(STACK_BYTES);
     let served = thread.spawn(|| serve(&mut io::stdin().lock(), &mut io::stdout().lock()));
@@ -38,7 +40,7 @@ pub fn main() -> i32 {
     }
 }
 
-/// Serves until the input ends.
+/// Confines this process unless it supervises CPython, then serves batches until the input ends.
 fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
     let Some(hello) = wire::read_frame(input)? else { return Ok(()) };
     let (limits, cpython) = decode_hello(&hello).ok_or_else(invalid_frame)?;

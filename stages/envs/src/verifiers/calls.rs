@@ -1,7 +1,7 @@
-//! `calls`: the same tool calls in any order, with repetitions ([`crate::calls::equal`]).
+//! Implements the verifier `calls`: the same tool calls in any order, with repetitions ([`crate::calls::equal`]).
 //!
-//! Both answers are JSON lists, `[{"name": …, "arguments": {…}}]`, as `function-calling` makes them from a turn;
-//! other text is wrong. The reward `call_match` grades near misses.
+//! Both answers are JSON lists, `[{"name": …, "arguments": {…}}]`, as `function-calling` makes them from a turn; other
+//! text is incorrect. The reward `call_match` grades near misses.
 
 use crate::calls::{equal, read};
 use crate::verifiers::Verifier;

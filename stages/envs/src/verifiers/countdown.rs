@@ -1,9 +1,9 @@
-//! `countdown`: an expression that makes the target from the given numbers.
+//! Implements the verifier `countdown`: an expression that makes the target from the given numbers.
 //!
 //! The expected answer is itself an expression: its value is the target, its numbers are the given ones. An answer is
-//! right if it has the same value and uses no number more often than given; numbers may be left over. It may use whole
-//! numbers, parentheses and `+ - * /` (or `× ÷ −`); values are exact fractions, so `8/(3-8/3)` is 24. A claim may
-//! follow (`3*8=24`) and must then be true.
+//! correct if it has the same value and uses no number more often than given; it need not use all numbers. It may
+//! contain whole numbers, parentheses and `+ - * /` (or `× ÷ −`); values are exact fractions, so `8/(3-8/3)` is 24. A
+//! claim may follow (`3*8=24`) and must then be true.
 
 use crate::number::Number;
 use crate::tools::calculator::evaluate;
@@ -32,8 +32,8 @@ impl Verifier for CountdownVerifier {
     }
 }
 
-/// Returns the value of an expression and its numbers, in order; `None` if the text contains anything else or has no
-/// value.
+/// Returns the value of an expression and its numbers, in order. Returns `None` if the text is not such an expression
+/// or has no value.
 pub fn read(text: &str) -> Option<(Number, Vec<u64>)> {
     let text = text.replace('×', "*").replace('÷', "/").replace('−', "-");
     let known = |c: char| c.is_ascii_digit() || c.is_ascii_whitespace() || "+-*/()".contains(c);

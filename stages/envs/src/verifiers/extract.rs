@@ -1,6 +1,7 @@
-//! Extraction of the final answer from an agent's last message: the text between the last `####` and the end of its
-//! line (GSM8K, arXiv 2110.14168), else the last `\boxed{…}`, else the whole message if it is one line of at most 64
-//! bytes, else the last number in it.
+//! Extracts the final answer from an agent's last message.
+//!
+//! The answer is the text between the last `####` and the end of its line (GSM8K, arXiv 2110.14168), else the last
+//! `\boxed{…}`, else the whole message if it is one line of at most 64 bytes, else the last number in the message.
 
 /// Returns the answer as trimmed text; `None` if the message contains no answer.
 pub fn final_answer(message: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Verifiers: whether a final answer is right.
+//! Contains the verifiers, which decide whether a final answer is correct.
 //!
 //! A problem names its verifier in `verifier` as JSON (`{"kind": "numeric"}`); `{}` or an empty text means `numeric`.
 

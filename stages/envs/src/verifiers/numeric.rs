@@ -1,14 +1,14 @@
-//! `numeric`: equal as numbers, within 1e-6.
+//! Implements the verifier `numeric`: numbers that are equal within 1e-6.
 //!
-//! Reads the forms of GSM8K and its users (arXiv 2110.14168): `1,234`, `$5`, `12.0`, `3/4`, `\frac{3}{4}`, `25%` (as
-//! 25), a unit after the number (`5 apples`), a period at the end. Numbers are compared as exact fractions, so
-//! `0.333333` equals `1/3`. A text with two numbers (`3 or 4`) is wrong.
+//! It reads the forms of GSM8K and its users (arXiv 2110.14168): `1,234`, `$5`, `12.0`, `3/4`, `\frac{3}{4}`, `25%` (as
+//! 25), a unit after the number (`5 apples`), a period at the end. It compares numbers as exact fractions, so
+//! `0.333333` equals `1/3`. A text with two numbers (`3 or 4`) is incorrect.
 
 use crate::number::Number;
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-/// The largest difference between equal answers.
+/// Largest difference between equal answers.
 pub const TOLERANCE: f64 = 1e-6;
 
 pub struct NumericVerifier;
@@ -71,7 +71,7 @@ pub fn read_number(text: &str) -> Option<Number> {
     if sign < 0 { value.negate() } else { Some(value) }
 }
 
-/// Parses a decimal with `,` between groups of three digits.
+/// Parses a decimal, which may have `,` between groups of three digits.
 fn decimal(text: &str) -> Option<Number> {
     let text = text.trim();
     if let Some((first, rest)) = text.split_once(',') {

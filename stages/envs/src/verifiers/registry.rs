@@ -1,4 +1,4 @@
-//! Verifiers of this crate: one line each, sorted.
+//! Lists the verifiers of this crate, one line each, sorted.
 
 use crate::verifiers::{Verifier, calls, countdown, numeric, text};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use trainyard_tables::Problem;
 static VERIFIERS: &[&dyn Verifier] =
     &[&calls::CallsVerifier, &countdown::CountdownVerifier, &numeric::NumericVerifier, &text::TextVerifier];
 
-/// Returns the sorted names.
+/// Returns the names of the verifiers, sorted.
 pub fn names() -> Vec<&'static str> {
     VERIFIERS.iter().map(|v| v.kind()).collect()
 }
@@ -41,15 +41,16 @@ pub fn unknown(problem: &Problem, kind: &str, known: &[&str]) -> Error {
         .help(format!("use one of: {}", known.join(", ")))
 }
 
-/// Returns the verifier of this crate that a problem names. Errors: data.
+/// Returns the verifier of this crate that a problem names. Errors: data, if the name is unknown or the column
+/// `verifier` is not JSON.
 pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
     let kind = kind(problem)?;
     let found = VERIFIERS.iter().find(|v| v.kind() == kind).copied();
     found.ok_or_else(|| unknown(problem, &kind, &names()))
 }
 
-/// Returns whether `answer` is right for `problem`, by the verifiers of this crate. A problem whose verifier cannot be
-/// read has no right answer.
+/// Returns whether `answer` is correct for `problem`, by the verifiers of this crate. Returns false if the verifier of
+/// the problem is unknown or its data are not JSON.
 pub fn verify(problem: &Problem, answer: &str) -> bool {
     // The verifiers of this crate never fail.
     of_problem(problem).and_then(|v| v.matches(&problem.answer, answer)).unwrap_or(false)

@@ -1,4 +1,6 @@
-//! `text`: equal after trimming, folding case and joining white space. An empty expected answer matches nothing.
+//! Implements the verifier `text`: texts that are equal after trimming, folding case and joining white space.
+//!
+//! An empty expected answer matches no answer.
 
 use crate::verifiers::Verifier;
 use trainyard_core::Result;

@@ -1,8 +1,9 @@
-//! Programs that attack the interpreter and its host. Each row contains the result that its agent must see in CPython's
-//! sandbox and in the embedded interpreter; after each, nothing outside may have changed, and a neighbor's session must
-//! still answer.
+//! Runs programs that attack the interpreter and its host.
 //!
-//! CPython's half is skipped without `python3`.
+//! Each row contains the result that its agent must see in CPython's sandbox and in the embedded interpreter. After
+//! each program, no state outside of its session may have changed, and a neighbor's session must still respond.
+//!
+//! The tests of CPython are skipped without `python3`.
 
 #[path = "../kit/mod.rs"]
 mod kit;
@@ -17,7 +18,8 @@ use std::sync::Arc;
 use trainyard_envs::tools::ToolResult;
 use trainyard_envs::{ToolHost, ToolLimits, ToolSession};
 
-/// Enough for every harmless program on a busy machine, little enough to wait for the endless ones.
+/// Time limit of a call: enough for every harmless program on a busy machine, and short enough to wait for the endless
+/// ones.
 const TIME_MILLIS: u64 = 3_000;
 
 /// Files that a program must neither read nor change: a folder with one file.
@@ -33,7 +35,7 @@ impl Treasure {
         std::fs::write(folder.path().join("secret"), SECRET).unwrap();
         Self { folder }
     }
-    /// Returns the program with the names that it attacks.
+    /// Returns the code of a program, with the paths that it attacks filled in.
     fn code(&self, program: &Program) -> String {
         let folder = self.folder.path().display().to_string();
         program.code.replace("TREASURE", &folder).replace("HOST", &std::process::id().to_string())
@@ -131,7 +133,7 @@ fn hostile_programs_are_contained() {
 
 fn embedded(limits: &ToolLimits) {
     let host = host(1);
-    // The worker alone.
+    // The only process is the worker.
     run_all(&host, || session(&host, limits), |program| &program.monty, 1);
 }
 
@@ -143,7 +145,8 @@ fn confined(limits: &ToolLimits) {
     assert!(root.is_dir(), "{}", root.display());
     drop(first);
     let supervisor = host.worker_ids();
-    // The supervisor, the neighbor, and the session that was dropped last, which leaves with the next call.
+    // The three processes are the supervisor, the neighbor, and the session that was dropped last, which the worker
+    // closes with the next call.
     run_all(&host, || cpython(&host, limits).unwrap(), |program| &program.cpython, 3);
     assert_eq!(host.worker_ids(), supervisor, "no program ends its supervisor");
     drop(host);

@@ -1,11 +1,11 @@
-//! Table of hostile programs: `programs.txt`, whose first lines describe its form.
+//! Reads the table of hostile programs, `programs.txt`, whose first lines describe its form.
 
 /// Result that an agent must see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// An error with this text in it.
+    /// An error that contains this text.
     Error(&'static str),
-    /// No error, and exactly this.
+    /// A result without an error, which equals this text.
     Same(&'static str),
     /// The end of the call at its time limit.
     TimedOut,

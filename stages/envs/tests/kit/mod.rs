@@ -1,5 +1,5 @@
-//! Shared by the integration tests: tool hosts whose workers are this crate's binary or the one named by the
-//! environment.
+//! Builds tool hosts for the integration tests. Their workers are this crate's binary or the one that the environment
+//! names.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 

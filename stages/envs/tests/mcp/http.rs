@@ -1,4 +1,4 @@
-//! Tests of servers at a URL, against a small service with the transport "streamable HTTP".
+//! Tests MCP servers at a URL, against a small service with the transport "streamable HTTP".
 
 use super::{call, play, with_tool};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ struct Memory {
     calls: u32,
 }
 
-/// Starts a service; with `streams`, it answers with streams of events that stay open.
+/// Starts a service. With `streams`, its responses are streams of events that stay open.
 fn serve(streams: bool, forget_at: Option<u32>) -> (String, Arc<Mutex<Memory>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -67,7 +67,7 @@ fn answer(stream: TcpStream, memory: &Mutex<Memory>, streams: bool) {
     let opened = opened.map(|session| format!("Mcp-Session-Id: {session}\r\n")).unwrap_or_default();
     if streams {
         say(format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{opened}\r\n: hi\n\ndata: {text}\n\n"));
-        // The client has received its answer and does not wait for the end.
+        // The client has received its response and does not wait for the end of the stream.
         std::thread::sleep(std::time::Duration::from_secs(3600));
     }
     let length = text.len();

@@ -1,5 +1,7 @@
-//! Tests of the tool `mcp`, with a small server in Python that behaves and misbehaves. Without `python3`, each test
-//! prints that it is skipped. `TRAINYARD_TEST_MCP=FOLDER` names a folder with real servers (`real.rs`).
+//! Tests the tool `mcp` with a small server in Python that behaves and misbehaves.
+//!
+//! Without `python3`, each test prints that it is skipped. `TRAINYARD_TEST_MCP=FOLDER` names a folder with real servers
+//! (`real.rs`).
 
 mod http;
 #[path = "../kit/mod.rs"]
@@ -51,7 +53,7 @@ impl Server {
     }
 }
 
-/// Returns an environment with one tool and long patience.
+/// Returns an environment with one tool and long time limits.
 fn with_tool(tool: Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>, Error> {
     let options = json!({"kind": "math-problems", "tools": [tool], "format": "hermes", "max_tool_calls": 64});
     environments::family().build(&options, host)
@@ -137,7 +139,7 @@ fn more_episodes_than_servers_wait_for_one() {
     let turn = environment.format().parse(&call("count", "b"));
     assert_eq!(second.step(&turn).unwrap(), EpisodeStep::Pending);
     assert_eq!(second.poll(std::time::Duration::from_millis(200)).unwrap(), None, "the only server is in use");
-    // An episode that ends while it waits takes no server.
+    // An episode that ends while it waits does not occupy a server.
     let mut third = environment.start(&problem(), 0).unwrap();
     assert_eq!(third.step(&turn).unwrap(), EpisodeStep::Pending);
     drop(third);
@@ -145,7 +147,7 @@ fn more_episodes_than_servers_wait_for_one() {
     let Some(EpisodeStep::Observe(seen)) = second.poll(PATIENCE).unwrap() else { panic!() };
     assert_eq!(seen.messages[0].content, "1 b");
     drop(second);
-    // An episode whose server hung, and one that ends while its server starts, release their places.
+    // An episode whose server hung, and one that ends while its server starts, release their servers.
     let hung = play(&*environment, &[call("hang", ""), "1".into()]).1.unwrap();
     assert_eq!(hung.status, EpisodeStatus::Infrastructure);
     let mut brief = environment.start(&problem(), 0).unwrap();
@@ -158,7 +160,7 @@ fn more_episodes_than_servers_wait_for_one() {
 fn a_server_that_dies_hangs_or_floods_is_contained() {
     let Some(server) = Server::new() else { return };
     let environment = server.build(&[], json!({"timeout": "3s", "output_bytes": 100})).unwrap();
-    // The folder of the next server is a new one, so a server that dies there dies again.
+    // The next server has a new folder, so a server that dies in the first one dies again.
     let end = |turns: &[String]| play(&*environment, turns).1.unwrap();
     let lost = end(&[call("count", "a"), call("die", ""), "1".into()]);
     assert_eq!((lost.status, lost.stop, lost.timed_out), (EpisodeStatus::Infrastructure, StopReason::Error, false));

@@ -1,5 +1,7 @@
-//! Real servers. `TRAINYARD_TEST_MCP=FOLDER` names a folder with `npm/node_modules/.bin` (`server-everything` and
-//! `server-filesystem` of `@modelcontextprotocol`) and `mcp/bin` (`mcp-server-time`, from PyPI).
+//! Tests the tool `mcp` with real servers.
+//!
+//! `TRAINYARD_TEST_MCP=FOLDER` names a folder with `npm/node_modules/.bin` (`server-everything` and `server-filesystem`
+//! of `@modelcontextprotocol`) and `mcp/bin` (`mcp-server-time`, from PyPI).
 
 use super::{play, with_tool};
 use serde_json::{Value, json};
@@ -16,8 +18,8 @@ fn folder(program: &str) -> Option<String> {
     has
 }
 
-/// Returns the command for a program of the folder. Not by its path alone, which would make the script a source without
-/// its modules.
+/// Returns the command for a program of the folder. The command is not the path alone, because a path would make the
+/// script a source without its modules.
 fn node(folder: &str, words: &str) -> [String; 3] {
     ["sh".into(), "-c".into(), format!("exec '{folder}'/npm/node_modules/.bin/{words}")]
 }

@@ -1,5 +1,6 @@
-//! An adapter's shape without its numbers: enough to decide before a run whether training with given options can resume
-//! from it.
+//! Describes the shape of an adapter without its numbers.
+//!
+//! The shape is sufficient to decide before a run whether training with given options can resume from the adapter.
 
 use super::layers::targeted;
 use super::options::AdapterOptions;
@@ -19,7 +20,8 @@ pub struct AdapterShape {
 }
 
 impl AdapterShape {
-    /// Returns the shape of the adapter that these options create. Errors: see [`super::Adapter::new`].
+    /// Returns the shape of the adapter that `options` create for a model of this config. Errors: see
+    /// [`super::Adapter::new`].
     pub fn from_options(config: &ModelConfig, options: &AdapterOptions) -> Result<Self> {
         let layers = targeted(config, options.targets.as_deref())?.into_iter().map(|layer| layer.name).collect();
         Ok(Self { rank: options.rank, scale: options.scale(), layers })

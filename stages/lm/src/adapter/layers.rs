@@ -1,5 +1,5 @@
-//! The linear layers that an adapter may change, their selection by the options, and the mapping from the decoder's
-//! linear layers to their share of an adapter.
+//! Lists the linear layers that an adapter may change, selects them by the options, and maps the decoder's linear
+//! layers to their rows of an adapter.
 
 use crate::config::ModelConfig;
 use crate::fused::wholes;
@@ -32,18 +32,17 @@ pub fn linear_layers(config: &ModelConfig) -> Vec<LinearLayer> {
     layers.into_iter().map(|(name, (rows, columns))| LinearLayer { name, rows, columns }).collect()
 }
 
-/// The factors of a linear layer of the decoder: those of the file's layer `layer`, of whose outputs it computes
-/// `rows`.
+/// The rows of an adapted layer of files that one linear layer of the decoder computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdapterRows {
-    /// Name below the decoder layer: the decoder's own, or that of a fused layer.
+    /// Name below the decoder layer: the name of the decoder's linear layer, or of the fused layer that contains it.
     pub layer: &'static str,
     pub rows: Range<usize>,
     /// Rows of the fused layer.
     pub total_rows: usize,
 }
 
-/// Returns the share of the decoder's linear layer `part` (such as `mlp.up_proj`) with this number of outputs.
+/// Returns the rows of the decoder's linear layer `part` (such as `mlp.up_proj`), which has this number of outputs.
 pub(crate) fn adapter_rows(config: &ModelConfig, part: &'static str, outputs: usize) -> AdapterRows {
     let in_fused = wholes(config).into_iter().find_map(|fused| {
         let rows = fused.ranges().find(|(own, _)| *own == part)?.1;
@@ -52,8 +51,8 @@ pub(crate) fn adapter_rows(config: &ModelConfig, part: &'static str, outputs: us
     in_fused.unwrap_or(AdapterRows { layer: part, rows: 0..outputs, total_rows: outputs })
 }
 
-/// Returns the decoder's linear layers that make up a layer of files (`model.layers.0.self_attn.qkv_proj`), with the
-/// rows of each; `rows` are those of the file's layer.
+/// Returns the decoder's linear layers that make up the layer `layer` of files (`model.layers.0.self_attn.qkv_proj`),
+/// with the rows of each; `rows` are the rows of the file's layer.
 pub(super) fn parts(config: &ModelConfig, layer: &str, rows: usize) -> Vec<(String, Range<usize>)> {
     for fused in wholes(config) {
         if let Some(before) = layer.strip_suffix(fused.name).filter(|before| before.ends_with('.')) {
@@ -63,13 +62,14 @@ pub(super) fn parts(config: &ModelConfig, layer: &str, rows: usize) -> Vec<(Stri
     vec![(layer.to_string(), 0..rows)]
 }
 
-/// Returns whether a target matches a layer, as in PEFT: by its whole name or a suffix of it.
+/// Returns whether a target matches a layer, as in PEFT: the target is the whole name of the layer or a suffix of whole
+/// parts.
 pub(crate) fn matches_target(target: &str, layer: &str) -> bool {
     layer.strip_suffix(target).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// Returns the layers that `targets` name, or all if it is empty. Errors: invalid, naming the first that matches no
-/// layer.
+/// Returns the layers that `targets` name, or all layers if `targets` is `None`. Errors: invalid, naming the first
+/// target that matches no layer.
 pub(super) fn targeted(config: &ModelConfig, targets: Option<&[String]>) -> Result<Vec<LinearLayer>> {
     let all = linear_layers(config);
     let Some(targets) = targets else { return Ok(all) };

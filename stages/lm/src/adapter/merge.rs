@@ -1,4 +1,4 @@
-//! Merging an adapter into the weights of its model.
+//! Merges an adapter into the weights of its model.
 
 use super::{Adapter, DOWN, UP, layers};
 use crate::config::ModelConfig;

@@ -1,11 +1,12 @@
-//! Adapters: small trainable additions to a frozen model. LoRA (Hu et al., arXiv 2106.09685) adds scale · x·Aᵀ·Bᵀ to
-//! the output of a linear layer, with A `[rank, in]` and B `[out, rank]`.
+//! Implements adapters, small trainable additions to a frozen model.
 //!
-//! An adapter is plain data, so that every backend can train and sample with one: numbers, and tensors by the name of
-//! the layer. It is stored in PEFT's files next to its base model ([`peft`]).
+//! LoRA (Hu et al., arXiv 2106.09685) adds scale · x·Aᵀ·Bᵀ to the output of a linear layer, with A `[rank, in]` and B
+//! `[out, rank]`. An adapter is plain data, numbers and tensors by the name of the layer, so that every backend can
+//! train and sample with one. Its folder holds PEFT's files next to the base model ([`peft`]).
 //!
-//! Layers have the names of files. Where a family joins several layers in one tensor, the adapter has one A and one B
-//! for all of them, as in PEFT, and each layer of the decoder takes its rows of B (`adapter_rows`).
+//! Layers have the names of files. If a family joins several layers in one tensor, the adapter has one A and one B for
+//! all of them, as in PEFT, and each layer of the decoder takes its rows of B (`adapter_rows`). See
+//! `docs/design/0023-adapters-and-memory.md`.
 
 mod adapter_shape;
 mod layers;
@@ -50,8 +51,8 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Creates an adapter that changes nothing: A is uniform in ±1/√in, as PEFT draws it, and B is 0. Each layer draws
-    /// at its own name.
+    /// Creates an adapter that changes nothing: A is uniform in ±1/√in, as PEFT draws it, and B is 0. The draws of a
+    /// layer are keyed by its name.
     ///
     /// Errors: invalid, if a target names no linear layer of the model (the error lists the existing ones).
     pub fn new(config: &ModelConfig, options: &AdapterOptions, chance: &Chance) -> Result<Self> {
@@ -84,11 +85,11 @@ impl Adapter {
     pub fn layers(&self) -> BTreeSet<&str> {
         self.tensors.keys().filter_map(|name| name.strip_suffix(DOWN)).collect()
     }
-    /// Returns the outputs of the adapter's scoring head, or `None` without one.
+    /// Returns the outputs of the adapter's scoring head, or `None` if the adapter has no scoring head.
     pub fn labels(&self) -> Option<usize> {
         self.tensors.get(SCORES).map(|t| t.dims()[0])
     }
-    /// Returns the adapter's scoring head with its name.
+    /// Returns the adapter's scoring head with its name, or `None` if the adapter has no scoring head.
     pub(crate) fn scores(&self) -> Option<(String, Tensor)> {
         self.tensors.get(SCORES).map(|head| (SCORES.to_string(), head.clone()))
     }
@@ -104,7 +105,8 @@ impl Adapter {
         own.expect(&AdapterShape::from_options(config, options)?)
     }
 
-    /// Checks the tensors. Errors: data or invalid, if a tensor does not fit the model or its partner is missing.
+    /// Checks the adapter's tensors. Errors: data or invalid, if a tensor does not fit the model or its partner is
+    /// missing.
     pub(crate) fn check(&self, config: &ModelConfig) -> Result<()> {
         let shapes = self.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.dims().to_vec())).collect();
         expect_shapes(config, self.rank, &shapes)

@@ -1,4 +1,4 @@
-//! Options of an adapter, shared by all stages that train.
+//! Defines the options of an adapter, which all training stages share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

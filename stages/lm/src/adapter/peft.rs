@@ -1,7 +1,7 @@
-//! Adapters in PEFT's files, `adapter_config.json` and `adapter_model.safetensors`.
+//! Reads and writes adapters in PEFT's files, `adapter_config.json` and `adapter_model.safetensors`.
 //!
-//! Options are checked on reading: one that changes the computation in a way that [`Adapter`] does not support is an
-//! error, never ignored. The tensors determine the adapted layers, since `target_modules` may be a pattern.
+//! Reading checks the options: an option that changes the computation in a way that [`Adapter`] does not support is an
+//! error and is never ignored. The tensors determine the adapted layers, since `target_modules` may be a pattern.
 
 use super::{Adapter, AdapterShape, DOWN, expect_shapes, linear_layers};
 use crate::checkpoint::{load_shapes, load_tensors, save_tensors};
@@ -29,7 +29,7 @@ pub fn is_adapter(folder: &Path) -> bool {
 
 /// Reads the adapter of a folder for a base model of this config.
 ///
-/// Errors: invalid, if it requires an unsupported option; data, if it does not fit the model or is not finite.
+/// Errors: invalid, if the adapter requires an unsupported option; data, if it does not fit the model or is not finite.
 pub fn load(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
     read(folder, config).map_err(|e| e.at(folder.display()))
 }
@@ -61,7 +61,7 @@ pub fn read_shape(folder: &Path, config: &ModelConfig) -> Result<AdapterShape> {
     read().map_err(|e: Error| e.at(folder.display()))
 }
 
-/// Returns a tensor's name without PEFT's prefix.
+/// Returns a tensor's name without PEFT's prefix. Errors: a name without the prefix.
 fn own_name(name: &str) -> Result<String> {
     let own = name.strip_prefix(PREFIX).ok_or_else(|| {
         Error::data(format!("{TENSORS}: `{name}` does not begin with `{PREFIX}`"))
@@ -143,7 +143,7 @@ fn refuse_unsupported(options: &Value) -> Result<()> {
     if let Some(key) = UNSUPPORTED.iter().find(|key| !empty(&options[**key])) {
         return refuse(key);
     }
-    // PEFT itself adds `classifier` and `score` for every token classifier, whether the model has them or not.
+    // PEFT adds `classifier` and `score` for every token classifier, even if the model lacks them.
     let known = |module: &Value| module == "score" || module == "classifier";
     if options["modules_to_save"].as_array().is_some_and(|modules| !modules.iter().all(known)) {
         return refuse("modules_to_save");
@@ -151,7 +151,7 @@ fn refuse_unsupported(options: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Writes both files into an existing folder. Equal adapters give equal bytes.
+/// Writes both files into an existing folder; equal adapters give equal bytes.
 pub fn save(folder: &Path, config: &ModelConfig, adapter: &Adapter) -> Result<()> {
     crate::checkpoint::expect_finite(&adapter.tensors)?;
     let path = folder.join(CONFIG);

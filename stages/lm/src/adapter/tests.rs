@@ -1,4 +1,4 @@
-//! Adapters against PEFT, against dense models, and against the definition.
+//! Compares adapters with PEFT, with dense models, and with the definition.
 
 use super::*;
 use crate::backend::conformance::model as tiny;

@@ -1,4 +1,6 @@
-//! A [`Sampler`] whose sequences are in a [`SequenceTable`]: a backend only adds the computation of tokens.
+//! Implements [`Sampler`] for backends that keep their sequences in a [`SequenceTable`].
+//!
+//! Such a backend only implements the computation of tokens, the trait [`Decode`].
 
 use super::{Parameters, Sampler};
 use crate::config::ModelConfig;
@@ -10,21 +12,21 @@ use trainyard_tables::SamplingParams;
 
 /// Computation of tokens by a backend.
 pub trait Decode: Send {
-    /// State per sequence.
+    /// State of the backend per sequence.
     type Cache: Cache + Send;
     /// Draws one token for every running sequence of the table, or ends its turn.
     fn step(&mut self, table: &mut SequenceTable<Self::Cache>) -> Result<()>;
-    /// As [`Sampler::cache_bytes`].
+    /// Returns the bytes of a sequence's cache, as [`Sampler::cache_bytes`].
     fn cache_bytes(&self, tokens: usize) -> u64;
     /// Checks that tokens can be sampled. Errors: invalid, if the model has no language head.
     fn expect_language_head(&self) -> Result<()>;
-    /// As [`Sampler::set_weights`].
+    /// Replaces the weights, as [`Sampler::set_weights`].
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;
-    /// As [`Sampler::logprobs_of`], for tokens in the vocabulary.
+    /// Scores given sequences, as [`Sampler::logprobs_of`], for tokens in the vocabulary.
     fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>>;
-    /// As [`Sampler::score_labels`].
+    /// Returns the outputs of the scoring head, as [`Sampler::score_labels`].
     fn score_labels(&self) -> usize;
-    /// As [`Sampler::score`], for tokens in the vocabulary.
+    /// Computes the scoring head, as [`Sampler::score`], for tokens in the vocabulary.
     fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>>;
 }
 
@@ -35,7 +37,7 @@ pub struct DecodeSampler<D: Decode> {
 }
 
 impl<D: Decode> DecodeSampler<D> {
-    /// Creates a sampler; `config` is the model's.
+    /// Creates a sampler for a model of this config.
     pub fn new(decode: D, config: &ModelConfig) -> Self {
         Self { decode, sequences: SequenceTable::new(config) }
     }

@@ -1,4 +1,7 @@
-//! Features of a backend. Stages query them before a run, so that `check` names the part that requires a missing one.
+//! Declares the features of a backend.
+//!
+//! Stages query the features before a run, so that `check` can report the part of a workflow that requires a missing
+//! one.
 
 /// Support for scoring given sequences ([`super::Sampler::logprobs_of`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,17 +17,18 @@ pub enum ForcedScoring {
 /// Features of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackendFeatures {
-    /// Training: [`super::Backend::learner`].
+    /// Whether the backend trains ([`super::Backend::learner`]).
     pub trains: bool,
-    /// Replacing the weights of samplers.
+    /// Whether samplers accept new weights.
     pub weights: bool,
-    /// Entropies of every token's distribution in samplers.
+    /// Whether samplers record the entropy of every token's distribution.
     pub entropies: bool,
     /// Log-probabilities of given sequences in samplers.
     pub forced_scoring: ForcedScoring,
-    /// Scoring heads in samplers.
+    /// Whether samplers compute scoring heads.
     pub scores: bool,
-    /// Tokens follow the documented draw ([`crate::generate::DrawKey`]), so equal requests give equal tokens.
+    /// Whether tokens follow the documented draw ([`crate::generate::DrawKey`]), so that equal requests give equal
+    /// tokens.
     pub reproducible_draws: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Trait of the model trainers.
+//! Defines [`Learner`], the trait of backends that train a model.
 
 use super::Parameters;
 use crate::adapter::{Adapter, DOWN, SCORES, UP};
@@ -31,13 +31,15 @@ impl TokenPosition {
     }
 }
 
-/// Outputs of a model at positions, one number per position. A language model returns `logprobs` and `entropies`, a
-/// model with a scoring head returns `values` (one list entry per position and output); the others are empty.
+/// Outputs of a model at positions.
+///
+/// A language model returns `logprobs` and `entropies`, one number per position; a model with a scoring head returns
+/// `values`, one number per position and output. The other lists are empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outputs {
     /// Natural log of the probability of the token, after the temperature.
     pub logprobs: Vec<f64>,
-    /// Entropy of that distribution, in nats.
+    /// Entropy of the distribution of `logprobs`, in nats.
     pub entropies: Vec<f64>,
     /// Output of the scoring head.
     pub values: Vec<f64>,
@@ -57,14 +59,14 @@ pub struct OutputGradients<'a> {
 /// The head that a learner trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LearnerHead {
-    /// The model's head.
+    /// The model's own head.
     #[default]
     Own,
     /// A new scoring head with this many outputs per token, initially 0, instead of the language head.
     Scores(usize),
 }
 
-/// Which parameters a learner changes.
+/// Parameters that a learner changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TrainableParameters {
     /// Every parameter: the decoder and its head.
@@ -79,8 +81,8 @@ pub enum TrainableParameters {
 }
 
 impl LearnerOptions {
-    /// Returns the dropout of the model's adapter, if it has any and is trained, from which a learner takes that of
-    /// each pass.
+    /// Returns the dropout of the model's adapter, or `None` if the adapter has no dropout or is not trained. A learner
+    /// derives the dropout of each pass from the result.
     pub(super) fn dropout(&self, adapter: Option<&Adapter>) -> Option<Dropout> {
         let share = adapter.map_or(0.0, |adapter| adapter.dropout);
         let chance = Chance::new(self.seed).child("dropout", &[]);
@@ -89,7 +91,7 @@ impl LearnerOptions {
 }
 
 impl TrainableParameters {
-    /// Returns whether the parameter of this name changes.
+    /// Returns whether training changes the parameter `name`.
     pub(super) fn includes(self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -98,7 +100,7 @@ impl TrainableParameters {
             Self::Nothing => false,
         }
     }
-    /// Checks the choice. Errors: bug, if it does not match the presence of an adapter.
+    /// Checks that the choice matches the model. Errors: bug, if the choice does not match the presence of an adapter.
     pub(super) fn expect(self, adapter: Option<&Adapter>) -> Result<()> {
         match (self, adapter) {
             (Self::All, Some(_)) | (Self::Adapter, None) => Err(Error::bug(
@@ -109,7 +111,7 @@ impl TrainableParameters {
     }
 }
 
-/// Returns whether a parameter of a model with an adapter belongs to the adapter or its scoring head.
+/// Returns whether the parameter `name` of a model with an adapter belongs to the adapter or its scoring head.
 pub(super) fn is_adapter_parameter(name: &str) -> bool {
     name.ends_with(DOWN) || name.ends_with(UP) || name == SCORES
 }
@@ -132,20 +134,23 @@ pub struct LearnerOptions {
 /// One optimizer step is any number of `forward` and `backward` pairs, whose gradients add up in the order of the
 /// calls, and one `step`. The same calls give the same bits, for any number of threads.
 pub trait Learner: Send {
-    /// Returns the config of the model of [`Learner::weights`], including its head.
+    /// Returns the config of the model that [`Learner::weights`] returns, including its head.
     fn config(&self) -> &ModelConfig;
-    /// Names and shapes of the trained parameters, in name order.
+    /// Returns names and shapes of the trained parameters, in name order.
     fn parameters(&self) -> Vec<(String, Vec<usize>)>;
     /// Computes the outputs at `positions` and keeps the state for [`Learner::backward`]. A later call replaces the
     /// state of an earlier one.
     ///
     /// Errors: no sequence or an empty one, tokens outside the vocabulary, a sequence longer than the model.
     fn forward(&mut self, sequences: &[&[u32]], positions: &[TokenPosition], temperature: f64) -> Result<Outputs>;
-    /// Computes the same numbers, bit for bit, without memory for a backward pass (and without an adapter's dropout).
+    /// Computes the numbers of [`Learner::forward`], bit for bit, without memory for a backward pass and without an
+    /// adapter's dropout.
     fn evaluate(&self, sequences: &[&[u32]], positions: &[TokenPosition], temperature: f64) -> Result<Outputs>;
-    /// Adds the gradient of Σ slope·output of the last forward. Errors: bug, without a forward before it.
+    /// Adds the gradient of Σ slope·output of the last [`Learner::forward`] to the accumulated gradients. Errors: bug,
+    /// if no forward precedes the call.
     fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()>;
-    /// Changes the parameters by the gradients accumulated since the last step. Returns `None` without any.
+    /// Updates the parameters with learning rate `rate` by the gradients accumulated since the last step, and clears
+    /// the gradients. Returns `None` if no gradient was accumulated.
     ///
     /// Errors: data, if a gradient is not finite; the parameters are then unchanged.
     fn step(&mut self, rate: f64) -> Result<Option<StepReport>>;
@@ -156,7 +161,8 @@ pub trait Learner: Send {
     fn weights(&self) -> Result<Parameters>;
     /// Writes the trained parameters and the optimizer's state into a folder, under names that begin with `prefix`.
     fn save(&self, folder: &Path, prefix: &str) -> Result<()>;
-    /// Restores the state that [`Learner::save`] wrote for the same model; training resumes without a difference.
+    /// Restores the state that [`Learner::save`] wrote for the same model; training then continues with the same bits
+    /// as without an interruption.
     fn load(&mut self, folder: &Path, prefix: &str) -> Result<()>;
 }
 

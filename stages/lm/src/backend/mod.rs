@@ -1,8 +1,9 @@
-//! Backends of model computation: a [`Learner`] trains a model, a [`Sampler`] decodes with one, a [`Backend`] creates
-//! both.
+//! Defines the traits of model backends: a [`Learner`] trains a model, a [`Sampler`] decodes with one, a [`Backend`]
+//! creates both.
 //!
-//! The traits carry only numbers and token ids, so a GPU, another machine or an endpoint is one more file here and one
-//! line in [`registry`]. [`cpu`] is the reference: every other backend must pass [`conformance`].
+//! The traits carry only numbers and token ids, so support for a GPU, another machine or an endpoint is one more file
+//! here and one line in [`registry`]. [`cpu`] is the reference, and every other backend must pass [`conformance`]. See
+//! `docs/design/0025-backends.md`.
 
 pub mod candle;
 pub mod conformance;
@@ -43,17 +44,17 @@ pub trait Backend: Send + Sync {
     fn kind(&self) -> &'static str;
     /// Returns the use of the stage's GPUs.
     fn gpus(&self) -> Gpus;
-    /// Features of the backend; all by default.
+    /// Returns the features of the backend; the default is all.
     fn features(&self) -> BackendFeatures {
         BackendFeatures::ALL
     }
-    /// Returns why the backend cannot sample under these options and report the probabilities of its draws: the problem
-    /// and the remedy.
+    /// Returns the problem and the remedy if the backend cannot sample under these options or report the probabilities
+    /// of its draws, or `None` if it can.
     fn refuses(&self, _sampling: &SamplingParams) -> Option<(String, String)> {
         None
     }
-    /// Returns whether a number has the same bits in every batch. If not, it is the same up to the rounding of float32
-    /// sums, and a token differs only where its draw is between the two roundings.
+    /// Returns whether a number has the same bits in every batch. Otherwise a number is the same up to the rounding of
+    /// float32 sums, and a token differs only where its draw lies between the two roundings.
     fn is_batch_invariant(&self) -> bool;
     /// Creates a learner that starts from the folder's weights.
     ///

@@ -1,4 +1,4 @@
-//! The backends of this build, one line each, sorted by kind.
+//! Lists the backends of this build, one line each, sorted by kind.
 
 use super::candle::Candle;
 use super::cpu::{self, Cpu};
@@ -11,7 +11,7 @@ use trainyard_api::{Family, Slot};
 use trainyard_core::{OptionProblem, Result, Secrets};
 use trainyard_tables::SamplingParams;
 
-/// Backends that a stage may name in `backend`; they are built with the secrets of the stage.
+/// Backends that a stage may name in `backend`; each is built with the secrets of the stage.
 pub type Backends = Family<dyn Backend, Secrets>;
 
 /// Returns all backends of this build.
@@ -34,8 +34,8 @@ pub fn default_options() -> Value {
     json!({ "kind": cpu::KIND })
 }
 
-/// Returns whether the options are the default, for `#[serde(skip_serializing_if)]`: a default backend is left out of a
-/// config, whose digest so stays the same as before backends could be chosen.
+/// Returns whether the options are the default, for `#[serde(skip_serializing_if)]`. A config omits the default
+/// backend, so its digest is the same as before backends could be chosen.
 pub fn is_default(options: &Value) -> bool {
     *options == default_options()
 }
@@ -54,7 +54,7 @@ impl BackendSlot {
         }
         Self { place, slot: Slot::read_at(family, place, options) }
     }
-    /// Reads the key at `place` (`/rollout/backend`), if present.
+    /// Reads the key at `place` (`/rollout/backend`) of the options, or returns `None` if the key is absent.
     pub fn read_optional(family: &Backends, place: &'static str, options: &mut Value) -> Option<Self> {
         options.pointer(place).filter(|value| !value.is_null())?;
         Some(Self { place, slot: Slot::read_at(family, place, options) })
@@ -63,7 +63,7 @@ impl BackendSlot {
     pub fn problems(&self) -> Vec<OptionProblem> {
         self.slot.problems()
     }
-    /// Returns the contradictions between the backend and the number of GPUs that its stage requests.
+    /// Returns a problem for each contradiction between the backend and the number of GPUs that its stage requests.
     pub fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         let Ok(backend) = self.build_without_secrets() else { return Vec::new() };
         let (message, help) = match (backend.gpus(), gpus) {
@@ -83,11 +83,11 @@ impl BackendSlot {
         };
         vec![OptionProblem::new(self.place, message).help(help)]
     }
-    /// Returns the backend's features, or all while its options are invalid.
+    /// Returns the backend's features, or all features if its options are invalid.
     pub fn features(&self) -> BackendFeatures {
         self.build_without_secrets().map_or(BackendFeatures::ALL, |backend| backend.features())
     }
-    /// Returns a problem if the backend cannot take new weights.
+    /// Returns a problem if the backend cannot accept new weights.
     pub fn problem_with_weights(&self) -> Option<OptionProblem> {
         let message = "the policy changes with every step, but this backend cannot load new weights";
         let help = "set `weights: {folder: /shared/weights}` to a folder that the stage and the server share \
@@ -102,12 +102,12 @@ impl BackendSlot {
                     `rollout: {backend: …}`";
         (!self.features().trains).then(|| OptionProblem::new(self.place, message).help(help))
     }
-    /// Returns why the backend cannot sample under the options at `place`.
+    /// Returns a problem at `place` if the backend cannot sample under these options.
     pub fn problem_with_sampling(&self, place: &str, sampling: &SamplingParams) -> Option<OptionProblem> {
         let (message, help) = self.build_without_secrets().ok()?.refuses(sampling)?;
         Some(OptionProblem::new(place, message).help(help))
     }
-    /// Builds the backend. Errors: invalid, with the place and the problem.
+    /// Builds the backend. Errors: invalid, naming the pointer of the option and the problem.
     pub fn build(&self, secrets: &Secrets) -> Result<Arc<dyn Backend>> {
         Ok(Arc::from(self.slot.build(secrets)?))
     }

@@ -1,4 +1,4 @@
-//! Trait of the backends that decode with a model.
+//! Defines [`Sampler`], the trait of backends that decode with a model.
 
 use super::Parameters;
 use crate::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState};
@@ -14,13 +14,13 @@ pub struct SamplerOptions {
 
 /// Decodes many sequences together, turn by turn.
 ///
-/// A sequence is a function of its tokens, its [`DrawKey`], its sampling options and the weights, whatever other
-/// sequences are decoded at the same time. Tokens are only appended. Methods that take an id panic if the sequence was
-/// removed or belongs to another sampler.
+/// A sequence is a function of its tokens, its [`DrawKey`], its sampling options and the weights, and does not depend
+/// on the other sequences that are decoded at the same time. Tokens are only appended. Methods that take an id panic if
+/// the sequence was removed or belongs to another sampler.
 pub trait Sampler: Send {
-    /// Adds a sequence that samples from the next step on.
+    /// Adds a sequence that samples from the next [`Sampler::step`] on.
     ///
-    /// Errors: invalid, if there are no tokens, some are outside the vocabulary, or no position is left to sample.
+    /// Errors: invalid, if the request has no tokens, tokens outside the vocabulary, or no position left to sample.
     fn start(&mut self, request: SequenceRequest) -> Result<SequenceId>;
     /// Creates a sequence that shares the first `at` tokens (1 to its length) and continues with separate draws.
     fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId>;
@@ -38,18 +38,18 @@ pub trait Sampler: Send {
     /// Advances every running sequence by a token, or by the tokens received from a remote server within a moment.
     /// Returns the sequences whose turn ended, in id order.
     fn step(&mut self) -> Result<Vec<(SequenceId, SequenceFinish)>>;
-    /// Returns the number of sequences that sample.
+    /// Returns the number of sequences that are sampling.
     fn running(&self) -> usize;
     /// Returns the tokens of a sequence with log-probabilities, weights versions, and entropies if the backend offers
     /// them.
     fn sequence(&self, id: SequenceId) -> &SequenceState;
-    /// Lists the `count` most probable tokens for every token of a sequence that is sampled from now on.
+    /// Lists the `count` most probable tokens for every token of a sequence that is sampled after this call.
     ///
-    /// Errors: invalid, if the backend does not support it.
+    /// Errors: invalid, if the backend does not support such lists.
     fn list_top(&mut self, _id: SequenceId, _count: usize) -> Result<()> {
         Err(Error::invalid("this backend does not list the most probable tokens").help("use the backend `cpu`"))
     }
-    /// Returns the listed tokens, with log-probabilities as they are recorded, in the order of the sampled tokens.
+    /// Returns the listed tokens, with the recorded kind of log-probabilities, in the order of the sampled tokens.
     fn top(&self, _id: SequenceId) -> &[Vec<(u32, f32)>] {
         &[]
     }
@@ -57,11 +57,11 @@ pub trait Sampler: Send {
     fn remove(&mut self, id: SequenceId) -> SequenceState;
     /// Returns the maximum number of tokens of a sequence.
     fn positions(&self) -> usize;
-    /// Returns the bytes of the keys and values of a sequence of this many tokens; 0 if they are kept remotely.
+    /// Returns the bytes of the keys and values of a sequence of this many tokens; 0 if a server keeps them.
     fn cache_bytes(&self, tokens: usize) -> u64;
 
     /// Replaces the weights; for a model with an adapter, only the adapter's. Sequences in flight keep the keys and
-    /// values that the earlier weights computed; tokens sampled from now on carry `version`.
+    /// values that the earlier weights computed. Tokens sampled after the call carry `version`.
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;
     /// Returns the version of the weights in use; 0 at first.
     fn version(&self) -> u32;

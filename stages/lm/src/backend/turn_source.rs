@@ -1,6 +1,7 @@
-//! A sampler whose tokens an external source draws, whole turns at a time: all open turns are requested together.
+//! Builds a [`Sampler`] from a [`TurnSource`], an external source that draws whole turns.
 //!
-//! Only the tokens are known, so records of such sequences have no log-probabilities.
+//! The sampler requests all open turns together. The source returns tokens only, so records of such sequences have no
+//! log-probabilities.
 
 use super::{Decode, DecodeSampler, Parameters, Sampler};
 use crate::config::ModelConfig;
@@ -20,11 +21,12 @@ pub struct OpenTurnRequest<'a> {
 
 /// A source of turns: for each one its new tokens, up to a stop token or the maximum.
 pub trait TurnSource: Send {
-    /// Draws the new tokens of each turn. Errors: those of the source.
+    /// Draws the new tokens of each open turn, in order. Errors: those of the source.
     fn draw(&mut self, open: &[OpenTurnRequest<'_>]) -> Result<Vec<Vec<u32>>>;
 }
 
-/// Creates a sampler over `turns` for a model of this config. It computes nothing itself: no forced scores, no weights.
+/// Creates a sampler over `turns` for a model of this config. The sampler computes nothing itself: it supports neither
+/// forced scores nor new weights.
 pub fn sampler<T: TurnSource + 'static>(turns: T, config: &ModelConfig) -> Box<dyn Sampler> {
     Box::new(DecodeSampler::without_entropies(TurnSourceDecode(turns), config))
 }
@@ -41,7 +43,7 @@ impl Cache for NoSequenceCache {
     }
 }
 
-/// Records the tokens of a turn, which must be complete and within the limit.
+/// Records the tokens of a turn. Errors: a turn that is incomplete or exceeds the limit.
 fn record_turn(entry: &mut SequenceEntry<NoSequenceCache>, turn: &[u32], positions: usize) -> Result<()> {
     for (at, token) in turn.iter().enumerate() {
         entry.record_token(*token, f32::NAN, f32::NAN, 0, positions);

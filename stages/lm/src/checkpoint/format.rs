@@ -1,4 +1,4 @@
-//! Format of a model's weights: the type of their numbers, and the size of the files.
+//! Defines the options of saved weights: the type of their numbers and the size of the files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Fused tensors of some families, on reading and writing files.
+//! Splits the fused tensors of some families when files are read, and joins them when files are written.
 
 use crate::config::ModelConfig;
 use crate::fused::{FusedLinear, wholes};
@@ -13,7 +13,8 @@ fn groups(config: &ModelConfig) -> Vec<(String, FusedLinear)> {
     (0..config.num_hidden_layers).flat_map(of).collect()
 }
 
-/// Splits the fused tensors of a file into their parts. A missing one, or one of another shape, is left unchanged.
+/// Splits the fused tensors of a file into their parts. A tensor that is missing or has another shape is left
+/// unchanged.
 pub(super) fn split(config: &ModelConfig, weights: &mut Weights) -> Result<()> {
     for (layer, fused) in groups(config) {
         let name = format!("{layer}{}.weight", fused.name);
@@ -29,7 +30,7 @@ pub(super) fn split(config: &ModelConfig, weights: &mut Weights) -> Result<()> {
     Ok(())
 }
 
-/// Joins the parts, for a file.
+/// Returns the weights with the parts of each fused layer joined into one tensor, as files keep them.
 pub(super) fn join(config: &ModelConfig, weights: &Weights) -> Result<Weights> {
     let mut joined = weights.clone();
     for (layer, fused) in groups(config) {

@@ -1,4 +1,4 @@
-//! Weights in several files with an index, as transformers cuts them.
+//! Writes weights to several files with an index, as transformers divides them.
 
 use super::format::SaveOptions;
 use super::tensors::{Numbers, save_as};
@@ -14,8 +14,8 @@ pub(super) const SINGLE: &str = "model.safetensors";
 /// Name of the index of several files.
 pub(super) const INDEX: &str = "model.safetensors.index.json";
 
-/// Writes all tensors into one file, or into as many as the maximum size requires, in name order. A tensor is never
-/// divided.
+/// Writes all tensors into one file, or in name order into as many files as the maximum size requires. A tensor is
+/// never divided.
 pub(super) fn save(folder: &Path, weights: &Weights, options: &SaveOptions) -> Result<()> {
     let bytes = |name: &String| weights[name].elem_count() * options.dtype.size();
     let mut shards: Vec<Vec<&String>> = Vec::new();

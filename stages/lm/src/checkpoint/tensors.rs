@@ -1,4 +1,6 @@
-//! Named tensors in safetensors files, one at a time: neither writing nor reading holds a second copy of a whole file.
+//! Reads and writes named tensors in safetensors files, one tensor at a time.
+//!
+//! Neither direction holds a second copy of a whole file in memory.
 
 use super::format::{SavedType, bf16_bits};
 use crate::tensor::candle;
@@ -15,9 +17,9 @@ use trainyard_core::{Error, Result};
 
 /// Numbers of a tensor to write.
 pub(crate) enum Numbers<'a> {
-    /// Of type f32, f64 or u32.
+    /// A tensor of type f32, f64 or u32.
     Tensor(&'a Tensor),
-    /// Float32 in row order, with their shape.
+    /// Float32 numbers in row order, with their shape.
     Floats(&'a [f32], &'a [usize]),
 }
 
@@ -27,7 +29,7 @@ pub fn save_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<(
     save_numbers(path, &tensors.iter().map(|(name, tensor)| (name.clone(), Numbers::Tensor(tensor))).collect())
 }
 
-/// Writes the same file from numbers in any memory.
+/// Writes the file of [`save_tensors`] from numbers in any memory.
 pub(crate) fn save_numbers(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>) -> Result<()> {
     save_as(path, numbers, SavedType::F32)
 }
@@ -130,7 +132,8 @@ pub(crate) fn load_shapes(path: &Path) -> Result<BTreeMap<String, Vec<usize>>> {
     Ok(file.tensors().into_iter().map(|(name, view)| (name, view.shape().to_vec())).collect())
 }
 
-/// Passes the tensors of a file to `take`, one at a time. The file is mapped, and its pages are released once read.
+/// Passes the tensors of a file to `take`, one at a time. Maps the file into memory and releases the pages of each
+/// tensor after it was read.
 pub(super) fn each(path: &Path, mut take: impl FnMut(String, Tensor) -> Result<()>) -> Result<()> {
     let map = map(path)?;
     let file = header(map.as_deref().unwrap_or_default(), path)?;
@@ -163,16 +166,18 @@ fn map(path: &Path) -> Result<Option<Mmap>> {
         return Ok(None);
     }
     #[expect(unsafe_code, reason = "a mapped file could be changed by others while it is read")]
-    // SAFETY: files of models and resume points are written once and then only read; the store makes them read-only.
+    // SAFETY: the map is valid while no process changes or truncates the file. Files of models and resume points are
+    // written once and then only read, and the store makes its files read-only.
     let map = unsafe { Mmap::map(&file) };
     map.map(Some).map_err(|e| io_error(path, &e))
 }
 
-/// Advises the system that these bytes of a map are not needed any more; the system may ignore it.
+/// Advises the system that these bytes of `map` are no longer needed; the system may ignore the advice.
 fn give_back(map: &Mmap, bytes: &[u8]) {
     let start = bytes.as_ptr() as usize - map.as_ptr() as usize;
     #[expect(unsafe_code, reason = "some pieces of advice change what a map holds")]
-    // SAFETY: the map is of a file and read-only, so pages that were dropped are read again as they were.
+    // SAFETY: `bytes` are within the map. The map is read-only and backed by a file, so pages that `DontNeed` drops are
+    // read from the file again with the same content.
     let advised = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, bytes.len()) };
     advised.ok();
 }

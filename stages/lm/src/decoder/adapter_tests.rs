@@ -1,4 +1,4 @@
-//! The gradients of an adapter, with and without dropout, against finite differences.
+//! Compares the gradients of an adapter, with and without dropout, with finite differences.
 
 use super::{Decoder, Dropout};
 use crate::adapter::{Adapter, AdapterOptions};

@@ -1,8 +1,8 @@
-//! The gradient of the hidden states, propagated to all parameters below the head.
+//! Propagates the gradient of the hidden states to all parameters below the head.
 //!
-//! A layer has two phases. First every chunk takes the gradient through the layer on its own; then the weight gradients
-//! are computed tile by tile, each tile summing over the chunks in order. No two threads add to one number, and every
-//! sum has the order of the batch.
+//! A layer has two phases. In the first, every chunk takes the gradient through the layer independently. In the second,
+//! the weight gradients are computed tile by tile, and each tile sums over the chunks in order. No two threads add to
+//! one number, so every sum has the order of the batch.
 
 use super::branch::{BranchConfig, OutNorm, residual_gradient, zeroed};
 use super::forward::{ForwardPass, scaled};
@@ -110,7 +110,7 @@ impl<T: KernelScalar> LayerPass<'_, T> {
     fn activation_index(&self) -> usize {
         SequenceChunk::<T>::activation_index(self.keep, self.i)
     }
-    /// Computes `d_input` from `d_output`, leaving in the chunk the inputs of the weight gradients.
+    /// Computes `d_input` from `d_output`, and leaves the inputs of the weight gradients in the chunk.
     fn chunk(&self, chunk: &mut SequenceChunk<T>) {
         self.mlp(chunk);
         self.attention(chunk);

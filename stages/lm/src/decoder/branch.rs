@@ -1,5 +1,7 @@
-//! The connection of the residual stream to its branches, attention and MLP: the norm before a branch, the norm and the
-//! scale after it, and the backward of both. Families differ in which of these exist.
+//! Connects the residual stream to its branches, attention and MLP: the norm before a branch, the norm and the scale
+//! after the branch, and the backward of both.
+//!
+//! Families differ in which of these exist.
 
 use super::linear::{ChunkContext, LinearView};
 use super::state::{LoraRows, fit};
@@ -21,7 +23,7 @@ pub(super) struct Branch<'a, T> {
     pub place: ChunkContext<'a>,
     pub input: &'a [T],
     pub linear: &'a LinearView<'a, T>,
-    /// The linear layer's transposed weight, if it was computed.
+    /// The linear layer's transposed weight; `None` if the pass did not transpose it.
     pub transposed: Option<&'a [T]>,
     /// Rows of the adapter.
     pub lora: &'a mut LoraRows<T>,
@@ -54,7 +56,7 @@ impl<T: KernelScalar> BranchConfig<T> {
         }
     }
 
-    /// Adds a branch to the residual rows: directly, or through its norm and the scale. The norm's input stays in
+    /// Adds a branch to the residual rows: directly, or through its norm and the scale. Leaves the norm's input in
     /// `raw`.
     pub fn add_branch(
         &self,
@@ -91,8 +93,8 @@ impl<T: KernelScalar> BranchConfig<T> {
         }
     }
 
-    /// Computes the gradient of a branch's output from that of the residual stream that it was added to. Where the two
-    /// are the same, `d` is left empty.
+    /// Computes the gradient of a branch's output from the gradient of the residual stream to which the branch was
+    /// added. Leaves `d` empty if both are the same.
     pub fn output_gradient<'t>(
         &self,
         out: OutNorm<'_, T>,
@@ -119,7 +121,7 @@ impl<T: KernelScalar> BranchConfig<T> {
     }
 }
 
-/// Propagates the gradient of a branch's input to the residual rows `x`, and recomputes that input.
+/// Propagates the gradient of a branch's input to the residual rows `x`, and recomputes the branch's input.
 pub(super) fn residual_gradient<T: KernelScalar>(
     x: &[T],
     weight: Option<&[T]>,
@@ -141,7 +143,7 @@ pub(super) fn residual_gradient<T: KernelScalar>(
     }
 }
 
-/// Returns the first `n` places of a buffer, all 0.
+/// Returns the first `n` numbers of a buffer, all 0. Grows the buffer if necessary.
 pub(super) fn zeroed<T: KernelScalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
     let part = fit(buffer, n);
     part.fill(T::ZERO);

@@ -1,4 +1,4 @@
-//! Tokens to hidden states.
+//! Computes hidden states from tokens.
 
 use super::branch::{Branch, BranchConfig};
 use super::linear::{ChunkContext, Dropout, LinearView};

@@ -1,5 +1,7 @@
-//! The second phase of a layer's backward: the gradients of its vectors, from the chunk state of the first phase. Those
-//! of its matrices are in [`super::matrices`].
+//! Computes the gradients of a layer's vectors, in the second phase of the layer's backward, from the chunk state of
+//! the first phase.
+//!
+//! The module `matrices` computes the gradients of the layer's matrices.
 
 use super::state::{KernelSizes, PartialGradients, SequenceChunk};
 use super::view::LayerView;
@@ -9,7 +11,7 @@ use crate::ops::KernelScalar;
 use crate::ops::vector::add_into;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sums one vector's shares over the chunks, in order.
+/// Sums the chunks' shares of one vector's gradient, in order.
 pub(super) fn sum<T: KernelScalar>(
     chunks: &[SequenceChunk<T>],
     n: usize,
@@ -22,8 +24,8 @@ pub(super) fn sum<T: KernelScalar>(
     total
 }
 
-/// Computes the gradient of the embeddings: the gradient of each row is added to that of its token, in the order of the
-/// batch.
+/// Computes the gradient of the embeddings: adds the gradient of each row to the gradient of its token, in the order of
+/// the batch.
 pub(super) fn embeddings<T: KernelScalar>(
     sizes: KernelSizes,
     n: usize,
@@ -59,7 +61,7 @@ impl<T: KernelScalar> LayerGradients<'_, T> {
         format!("model.layers.{}.{part}", self.layer)
     }
 
-    /// Computes the gradients of norms and biases: shares of the chunks, summed.
+    /// Computes the gradients of norms and biases as sums of the chunks' shares, and stores them in `gradients`.
     pub fn vectors(&self, chunks: &[SequenceChunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
         let KernelSizes { hidden, query, key, .. } = self.sizes;
         let names = self.norms;

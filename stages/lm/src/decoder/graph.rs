@@ -1,9 +1,9 @@
-//! The decoder's body as nodes of candle's graph.
+//! Connects the decoder's body to candle's graph.
 //!
-//! A custom operation of candle takes at most three tensors, but a decoder has hundreds of parameters. So a chain of
-//! `Attach` nodes, one number wide, leads from the parameters to the `DecoderBodyOp` node. The backward of
-//! `DecoderBodyOp` computes all gradients and stores them in a shared map; the `Attach` nodes, which come later in the
-//! backward, pass them to candle under the right variables. No gradient is copied.
+//! A custom operation of candle takes at most three tensors, but a decoder has hundreds of parameters. A chain of
+//! `Attach` nodes, one number wide, therefore leads from the parameters to the `DecoderBodyOp` node. The backward of
+//! `DecoderBodyOp` computes all gradients and stores them in a shared map. The `Attach` nodes, which come later in the
+//! backward, pass the gradients to candle under the variables of their parameters. No gradient is copied.
 
 use super::linear::Dropout;
 use super::state::{ActivationPolicy, PassLimits, Workspace};
@@ -200,7 +200,7 @@ impl CustomOp3 for Attach {
         _: &Tensor,
         _: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        // An odd last parameter takes both places and is used once.
+        // An odd last parameter is both `first` and `last`, and its gradient is used once.
         Ok((Some(token.zeros_like()?), self.take(&self.first), self.take(&self.last)))
     }
 }

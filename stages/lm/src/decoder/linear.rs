@@ -1,6 +1,6 @@
-//! A linear layer of the decoder: y = x·Wᵀ, and with an adapter + scale · dropout(x)·Aᵀ·Bᵀ.
+//! Computes a linear layer of the decoder: y = x·Wᵀ, and with an adapter + scale · dropout(x)·Aᵀ·Bᵀ.
 //!
-//! Biases and the fused product of layers that share their input belong to the layer around it.
+//! Biases and the fused product of layers that share their input belong to the decoder layer.
 
 use super::state::{LoraRows, fit};
 use crate::ops::vector::add_into;
@@ -29,9 +29,9 @@ pub(super) struct LinearView<'a, T> {
     pub lora: Option<LoraView<'a, T>>,
 }
 
-/// Sets a share of an adapter's inputs to 0 and divides the others by the remaining share. Every number is drawn at its
-/// layer, adapted part, sequence of the batch, and place, so both directions of a pass draw the same, and so does every
-/// backend.
+/// Sets a share of an adapter's inputs to 0 and divides the others by the remaining share. The draw of a number is
+/// keyed by its layer, adapted part, sequence of the batch and position, so both directions of a pass, and all
+/// backends, draw the same.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
     /// In [0, 1).
@@ -53,7 +53,7 @@ pub(super) struct ChunkContext<'a> {
 }
 
 impl Dropout {
-    /// Returns the dropout of pass number `pass` of a step, from that of a learner.
+    /// Returns the dropout of pass number `pass` of a step, derived from a learner's dropout.
     pub(crate) fn for_pass(self, step: u64, pass: u64) -> Self {
         Self { chance: self.chance.child("pass", &[step, pass]), ..self }
     }
@@ -96,7 +96,8 @@ impl<T: KernelScalar> LinearView<'_, T> {
         product((rows, self.outputs, self.inputs), MatrixView::rows(x, self.inputs), weight, y, self.outputs, add);
     }
 
-    /// Computes `y += scale · dropout(x)·Aᵀ·Bᵀ`, with rows of y `y_row` apart; does nothing without an adapter.
+    /// Computes `y += scale · dropout(x)·Aᵀ·Bᵀ`, with rows of y `y_row` apart. Does nothing if the layer has no
+    /// adapter.
     pub fn add_lora(&self, place: ChunkContext<'_>, x: &[T], kept: &mut LoraRows<T>, y: &mut [T], y_row: usize) {
         let Some(low) = self.lora else { return };
         self.lora_input(place, x, kept);
@@ -105,7 +106,7 @@ impl<T: KernelScalar> LinearView<'_, T> {
         product((place.rows, self.outputs, low.rank), inner, up, y, y_row, true);
     }
 
-    /// Computes the inputs of the gradients of A and B: dropout(x), and scale · dropout(x)·Aᵀ.
+    /// Computes the inputs of the gradients of A and B into `kept`: dropout(x), and scale · dropout(x)·Aᵀ.
     pub fn lora_input(&self, place: ChunkContext<'_>, x: &[T], kept: &mut LoraRows<T>) {
         let Some(low) = self.lora else { return };
         let ChunkContext { rows, .. } = place;
@@ -124,7 +125,8 @@ impl<T: KernelScalar> LinearView<'_, T> {
         inner.iter_mut().for_each(|v| *v *= low.scale);
     }
 
-    /// Computes the gradient of x from that of y, including the adapter's share: `dx = …`, or `dx += …` with `add`.
+    /// Computes the gradient of x from the gradient of y, including the adapter's share: `dx = …`, or `dx += …` with
+    /// `add`. Leaves the gradient of the adapter's inner rows in `kept`.
     pub fn backward(
         &self,
         place: ChunkContext<'_>,

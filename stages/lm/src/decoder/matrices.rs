@@ -1,5 +1,6 @@
-//! Gradients of a layer's matrices: d_outᵀ · input, tile by tile, each tile summing over the chunks in order. No two
-//! threads add to one number, and every sum has the order of the batch.
+//! Computes the gradients of a layer's matrices: d_outᵀ · input, tile by tile.
+//!
+//! Each tile sums over the chunks in order. No two threads add to one number, so every sum has the order of the batch.
 
 use super::gradients::LayerGradients;
 use super::projection::Projection;
@@ -9,13 +10,13 @@ use crate::ops::{KernelScalar, MatrixView, product};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Rows of a weight matrix whose gradient is one task: enough that packing the inputs, which each task repeats, is
-/// cheap compared to the products.
+/// Rows of a weight matrix whose gradient is one task. Each task packs the inputs again, so a task has enough rows that
+/// packing costs little compared to the products.
 const TILE: usize = 256;
-/// The same for a matrix with at most this many columns.
+/// Rows of a task for a matrix with at most this many columns.
 const NARROW_TILE: usize = 64;
 
-/// Adds the gradients of the layer's trained matrices, by name.
+/// Adds the gradients of the layer's trained matrices to the map, by name.
 pub(super) fn gradients<T: KernelScalar>(
     pass: &LayerGradients<'_, T>,
     chunks: &[SequenceChunk<T>],
@@ -49,8 +50,8 @@ pub(super) fn gradients<T: KernelScalar>(
 /// The gradient of one tensor.
 struct Gradient<T> {
     name: String,
-    /// Blocks of rows, from the top. The gradient of each is a sum over parts of the layer: more than one where they
-    /// share a factor of an adapter.
+    /// Blocks of rows, from the top. The gradient of a block is a sum over parts of the layer: more than one if the
+    /// parts share a factor of an adapter.
     blocks: Vec<Vec<Factors>>,
     values: Vec<T>,
 }

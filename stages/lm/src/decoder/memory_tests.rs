@@ -1,4 +1,4 @@
-//! Measures that reduce a pass's memory change no bit.
+//! Tests that the measures which reduce a pass's memory change no bit.
 
 use super::Decoder;
 use super::state::PassLimits;

@@ -1,9 +1,9 @@
-//! The decoder as a trainable function: tokens to hidden states to log-probabilities.
+//! Implements the decoder as a trainable function from tokens to hidden states to log-probabilities.
 //!
-//! The whole stack of layers is one node of candle's graph with a hand-written backward. A chunk of whole sequences
-//! runs through all layers on one thread while its rows are in the cache; weight gradients are summed over the chunks
-//! in order, so the bits do not depend on the number of threads. The backward keeps few activations and computes the
-//! rest again. Change weights only after all graphs of a step have run their backward.
+//! The whole stack of layers is one node of candle's graph with a hand-written backward. One thread takes a chunk of
+//! whole sequences through all layers while its rows are in the cache. Weight gradients are summed over the chunks in
+//! order, so the bits do not depend on the number of threads. The backward keeps few activations and computes the rest
+//! again. Change weights only after all graphs of a step have run their backward.
 
 #[cfg(test)]
 mod adapter_tests;
@@ -35,8 +35,8 @@ use std::sync::{Arc, Mutex};
 use trainyard_core::{Chance, Error, Result};
 pub(crate) use view::LoraScale;
 
-/// The training model. Trained parameters are candle variables, float32 (float64 works, for tests); the frozen ones are
-/// tensors that other users of the model share.
+/// The training model. Trained parameters are candle variables in float32 (or float64, for tests). Frozen parameters
+/// are tensors that other users of the model share.
 pub struct Decoder {
     config: ModelConfig,
     parameters: BTreeMap<String, Var>,
@@ -49,8 +49,8 @@ pub struct Decoder {
 
 impl Decoder {
     /// Creates random float32 weights: normal with `initializer_range`, the two projections that write to the residual
-    /// stream divided by √(2 · layers) (Radford et al. 2019), norms that multiply by 1, biases 0. Each parameter draws
-    /// at its own name.
+    /// stream divided by √(2 · layers) (Radford et al. 2019), norms that multiply by 1, biases 0. The draws of a
+    /// parameter are keyed by its name.
     pub fn initialize(config: &ModelConfig, chance: &Chance) -> Result<Self> {
         config.validate()?;
         let residual = 1.0 / (2.0 * config.num_hidden_layers as f64).sqrt();
@@ -72,12 +72,12 @@ impl Decoder {
         Self::from_weights(config, weights)
     }
 
-    /// Creates a decoder whose parameters are all trained; copies the weights. Errors: see [`Decoder::new`].
+    /// Creates a decoder whose parameters are all trained, with a copy of `weights`. Errors: see [`Decoder::new`].
     pub fn from_weights(config: &ModelConfig, weights: Weights) -> Result<Self> {
         Self::new(config, weights, None, |_| true)
     }
-    /// Creates a decoder with an optional adapter; the tensors that `learns` names are trained, the others are shared
-    /// without a copy.
+    /// Creates a decoder with an optional adapter. Trains the tensors for which `learns` returns true, and shares the
+    /// others without a copy.
     ///
     /// Errors: a missing, misshapen or unexpected tensor, by name (an `lm_head.weight` in addition to tied embeddings,
     /// or in a classifier, is ignored), and an adapter that does not fit the model.
@@ -123,14 +123,14 @@ impl Decoder {
     pub fn parameters(&self) -> &BTreeMap<String, Var> {
         &self.parameters
     }
-    /// Returns the current weights, including those of an adapter. Trained ones are copied (a later step does not
-    /// change the copy), the others are shared.
+    /// Returns the current weights, including those of an adapter. Trained weights are copied, so a later step does not
+    /// change them; the others are shared.
     pub fn weights(&self) -> Result<Weights> {
         let mut weights = self.frozen.clone();
         weights.extend(self.learned()?);
         Ok(weights)
     }
-    /// Returns the current weights, all shared: a later step changes them.
+    /// Returns the current weights without a copy, so a later step changes them.
     pub fn current(&self) -> Weights {
         let learned = self.parameters.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor()));
         self.frozen.iter().map(|(name, tensor)| (name.clone(), tensor.clone())).chain(learned).collect()
@@ -160,7 +160,7 @@ impl Decoder {
     pub fn hidden(&self, batch: &SequenceBatch) -> Result<Tensor> {
         self.hidden_with(batch, None)
     }
-    /// Computes the same with dropout in the adapter.
+    /// Computes [`Decoder::hidden`] with dropout in the adapter.
     pub fn hidden_with(&self, batch: &SequenceBatch, dropout: Option<Dropout>) -> Result<Tensor> {
         batch.expect_fit(&self.config)?;
         self.run(batch, true, dropout)
@@ -211,7 +211,7 @@ impl Decoder {
         hidden.index_select(&index, 0).and_then(|h| h.matmul(&weight.t()?)).map_err(candle)
     }
 
-    /// Replaces the language head by a trained scoring head of `labels` rows (zeros: all scores start at 0).
+    /// Replaces the language head by a trained scoring head of `labels` rows, initially 0.
     pub fn into_classifier(mut self, labels: usize) -> Result<Self> {
         let zeros = Tensor::zeros((labels, self.config.hidden_size), self.dtype(), &Device::Cpu);
         let head = zeros.and_then(|zeros| Var::from_tensor(&zeros)).map_err(candle)?;
@@ -224,7 +224,8 @@ impl Decoder {
         Ok(self)
     }
 
-    /// Returns the matrix `[vocabulary, hidden]` of the language head, which may be the embeddings.
+    /// Returns the matrix `[vocabulary, hidden]` of the language head, which may be the embeddings. Errors: a model
+    /// without a language head.
     fn head(&self) -> Result<&Tensor> {
         let name = if self.config.tie_word_embeddings { "model.embed_tokens.weight" } else { "lm_head.weight" };
         self.tensor(name).ok_or_else(|| Error::bug(format!("the model has no `{name}`")))
@@ -241,8 +242,7 @@ pub fn pass_bytes(config: &ModelConfig, rows: usize) -> u64 {
     state::pass_bytes(config, rows) + hidden as u64 + head::block_bytes(config.vocab_size, config.hidden_size, rows)
 }
 
-/// Returns the tensor of a resume point for a parameter of this shape. Errors: data, if it is missing or has another
-/// shape.
+/// Returns the tensor `name` of a resume point. Errors: data, if it is missing or has another shape.
 pub(crate) fn expect_learned<'w>(weights: &'w Weights, name: &str, shape: &[usize]) -> Result<&'w Tensor> {
     let tensor = weights.get(name).ok_or_else(|| Error::data(format!("the weights lack `{name}`")))?;
     if tensor.dims() != shape {
@@ -251,8 +251,8 @@ pub(crate) fn expect_learned<'w>(weights: &'w Weights, name: &str, shape: &[usiz
     Ok(tensor)
 }
 
-/// Returns the tensors that the config names, contiguous and of one number type. The error names a missing, misshapen
-/// or unexpected one (an `lm_head.weight` in addition to tied embeddings, or in a classifier, is dropped).
+/// Returns the tensors that the config names, contiguous and of one number type. Drops an `lm_head.weight` in addition
+/// to tied embeddings or in a classifier. Errors name a missing, misshapen or unexpected tensor.
 pub(crate) fn expect_weights(config: &ModelConfig, mut weights: Weights) -> Result<Weights> {
     config.validate()?;
     let mut found = Weights::new();
@@ -270,7 +270,7 @@ pub(crate) fn expect_weights(config: &ModelConfig, mut weights: Weights) -> Resu
         if kind != tensor.dtype() || !matches!(kind, DType::F32 | DType::F64) {
             return Err(Error::bug(format!("`{name}` is {:?}: all weights must be f32 (or all f64)", tensor.dtype())));
         }
-        // A tensor that is a variable of another decoder must not change with it.
+        // A variable of another decoder is copied, because training changes it in place.
         let tensor = if tensor.is_variable() { tensor.copy() } else { tensor.contiguous() };
         found.insert(name, tensor.map_err(candle)?.detach());
     }

@@ -1,4 +1,4 @@
-//! The linear layers of a decoder layer, by name.
+//! Names the linear layers of a decoder layer.
 
 /// The linear layers of a decoder layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! The memory of one pass: the activations that the backward reads, and scratch, per chunk of sequences.
+//! Holds the memory of one pass: the activations that the backward reads, and scratch, per chunk of sequences.
 //!
 //! A workspace returns to its decoder when the graph that holds it is dropped, so a training loop allocates its
-//! activations once. Buffers only grow, and old content is overwritten before it is read.
+//! activations once. Buffers only grow, and a pass overwrites old content before it reads a buffer.
 
 use super::projection::Projection;
 use crate::batch::SequenceBatch;
@@ -16,13 +16,13 @@ const CHUNK_ROWS: usize = 256;
 /// Target number of chunks per batch, so that several threads share it evenly.
 const CHUNKS: usize = 16;
 
-/// Thresholds at which a pass trades time for memory. No limit changes a bit.
+/// Thresholds at which a pass trades time for memory. They change no bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassLimits {
-    /// Bytes of activations up to which all of them are kept for the backward; beyond, only each layer's input is.
+    /// Maximum bytes of activations that a pass keeps for the backward; a larger pass keeps only each layer's input.
     pub activations: usize,
-    /// Numbers in the layers' matrices up to which they are transposed once for a pass; beyond, products read them
-    /// untransposed.
+    /// Maximum numbers in the layers' matrices for which a pass transposes the matrices once; products read larger
+    /// models' matrices untransposed.
     pub transposed: usize,
 }
 
@@ -32,20 +32,20 @@ impl Default for PassLimits {
     }
 }
 
-/// State that a forward pass keeps in the workspace. The choice affects memory and time, and no bit.
+/// State that a forward pass keeps in the workspace. The choice affects memory and time, but no bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum ActivationPolicy {
     /// No state, since no backward follows.
     #[default]
     Nothing,
-    /// The input of every layer; the backward computes the rest again, layer by layer.
+    /// The input of every layer. The backward computes the other activations again, layer by layer.
     Inputs,
     /// All activations that the backward reads.
     All,
 }
 
 impl ActivationPolicy {
-    /// Returns the choice for a pass that is followed by a backward.
+    /// Returns the policy for a pass that is followed by a backward.
     pub fn for_training(config: &ModelConfig, rows: usize, number: usize, limits: PassLimits) -> Self {
         let sizes = KernelSizes::of(config);
         if sizes.layers * rows * sizes.activations() * number > limits.activations { Self::Inputs } else { Self::All }
@@ -138,7 +138,7 @@ pub(super) struct LayerActivations<T> {
     pub middle: Vec<T>,
     pub middle_scale: Vec<T>,
     pub gate_up: Vec<T>,
-    /// The same for the MLP.
+    /// The MLP's output before the norm after it (only with such a norm), and that norm's scales.
     pub mlp_raw: Vec<T>,
     pub mlp_scale: Vec<T>,
 }
@@ -253,7 +253,7 @@ pub(crate) struct Workspace<T> {
     pub(super) angles: Vec<RotaryAngles<T>>,
 }
 
-/// Returns the first `n` places of a buffer, growing it if necessary.
+/// Returns the first `n` numbers of a buffer, growing it if necessary.
 pub(super) fn fit<T: KernelScalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
     if buffer.len() < n {
         *buffer = vec![T::ZERO; n];
@@ -262,7 +262,7 @@ pub(super) fn fit<T: KernelScalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
 }
 
 impl<T: KernelScalar> Workspace<T> {
-    /// Divides a batch into chunks.
+    /// Divides a batch into chunks and sizes the buffers of each chunk.
     pub(super) fn arrange(&mut self, config: &ModelConfig, batch: &SequenceBatch, keep: ActivationPolicy) {
         self.keep = keep;
         let target = (batch.rows() / CHUNKS).clamp(1, CHUNK_ROWS);

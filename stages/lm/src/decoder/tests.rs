@@ -1,4 +1,5 @@
-//! The whole decoder: against composed operations, finite differences, hand arithmetic, and its guarantees on bits.
+//! Tests the whole decoder against composed operations, finite differences and hand arithmetic, and its guarantees on
+//! bits.
 
 use super::{Decoder, Weights};
 use crate::batch::SequenceBatch;
@@ -39,8 +40,8 @@ fn batch_of(lengths: &[usize], vocabulary: usize) -> SequenceBatch {
     SequenceBatch::new(lengths.iter().enumerate().map(sequence).collect()).unwrap()
 }
 
-/// Computes a loss that reads log-probabilities and entropies of every token but the first of each sequence, all with
-/// different weights.
+/// Computes a loss over log-probabilities and entropies of every token but the first of each sequence, each with a
+/// different weight.
 fn loss(decoder: &Decoder, batch: &SequenceBatch) -> Tensor {
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for (i, sequence) in batch.sequences().iter().enumerate() {

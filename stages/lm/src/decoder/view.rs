@@ -1,4 +1,4 @@
-//! The model's parameters as plain slices for the duration of one pass.
+//! Provides the model's parameters as plain slices for the duration of one pass.
 
 use super::linear::{LinearView, LoraView};
 use super::projection::Projection;

@@ -1,8 +1,9 @@
-//! Conversion of trajectories to token sequences with a loss mask.
+//! Converts trajectories to token sequences with a loss mask.
 //!
-//! Rows with tokens (rollouts) are used unchanged; rows without (demonstrations) are encoded with the model's template.
-//! Only the agent's tokens are in the loss, and a turn whose tool call failed is part of the context and not of the
-//! loss. Rows are independent of each other, so they are encoded on all threads, in order.
+//! Rows with tokens (rollouts) are used unchanged, and rows without tokens (demonstrations) are encoded with the
+//! model's template. Only the agent's tokens count in the loss. A turn whose tool call failed stays in the context and
+//! may be excluded from the loss. Rows are independent of each other, so all threads encode them, and the results keep
+//! the order of the rows.
 
 mod packs;
 
@@ -15,7 +16,7 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Trajectory, errored_turns, mask_turns};
 
-/// A training sequence.
+/// Tokens of one sequence and their loss mask.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Example {
     /// Token ids of the whole sequence.
@@ -38,7 +39,7 @@ pub struct TokenizedTrajectory {
     pub id: String,
     /// Id of its problem.
     pub problem_id: String,
-    /// Contexts: more than one with a template that rewrites earlier turns.
+    /// Contexts. A template that rewrites earlier turns gives more than one.
     pub contexts: Vec<Example>,
     /// Turns left out of the loss because their tool call failed.
     pub masked_turns: usize,
@@ -51,7 +52,8 @@ impl TokenizedTrajectory {
     }
 }
 
-/// Encodes rows, in order. A row that cannot be encoded has an error that names it.
+/// Encodes rows on all threads and returns the results in order. With `mask_errored_turns`, turns whose tool call
+/// failed are excluded from the loss. The error of a row that cannot be encoded names the row.
 pub fn tokenize(
     model: &ModelFolder,
     rows: &[Trajectory],
@@ -88,8 +90,8 @@ fn encode(model: &ModelFolder, row: &Trajectory) -> Result<ConversationTokens> {
     })
 }
 
-/// Checks the origin of tokens. Errors: rows with tokens of another tokenizer or template. Rows without tokens
-/// (demonstrations) are not checked.
+/// Checks the tokenizer and template of the tokens in `rows`. Errors: rows with tokens of another tokenizer or
+/// template; `what` names the rows in the message. Rows without tokens (demonstrations) are not checked.
 pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
     for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
         model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;

@@ -1,7 +1,7 @@
-//! Trajectories' tokens in packs: sequences one after another, up to a number of tokens.
+//! Packs the tokens of trajectories: sequences one after another, up to a maximum number of tokens.
 //!
-//! A trajectory is never divided. Packs depend on the order of the trajectories alone, regardless of the number of
-//! encoding threads.
+//! A trajectory is never divided. Packs depend only on the order of the trajectories and the maximum, regardless of the
+//! number of encoding threads.
 
 use super::{Example, TokenizedTrajectory};
 use trainyard_core::{Error, Result};
@@ -15,7 +15,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Creates a packer for packs of at most `max_tokens` tokens; a longer trajectory has a separate one.
+    /// Creates a packer for packs of at most `max_tokens` tokens; a longer trajectory gets a separate pack.
     pub fn new(max_tokens: usize) -> Self {
         Self { max_tokens, rows: 0, pack: TokenPack::default() }
     }
@@ -30,7 +30,7 @@ impl Packer {
         self.rows += 1;
         before
     }
-    /// Returns the last pack, if it has any trajectory.
+    /// Returns the last pack, or `None` if it has no trajectory.
     pub fn finish(self) -> Option<TokenPack> {
         (!self.pack.lengths.is_empty()).then_some(self.pack)
     }

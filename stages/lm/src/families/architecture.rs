@@ -1,6 +1,7 @@
-//! The construction of a decoder as data: everything in which families differ.
+//! Defines the construction of a decoder as data: every property in which families differ.
 //!
-//! Training, generation and other backends read this and never branch on the family's name.
+//! Training, generation and other backends read an [`Architecture`] and never branch on the family's name. See
+//! `docs/design/0021-model-families.md`.
 
 use super::rope::Rope;
 
@@ -30,7 +31,7 @@ pub struct Architecture {
     pub attention_scale: Option<f64>,
     /// Divides the logits, before the temperature.
     pub logits_scaling: f64,
-    /// Rotations that layers choose from. The first is that of layers without a window.
+    /// Rotations that layers choose from. Layers without a window use the first.
     pub ropes: Vec<Rope>,
     /// One entry per layer.
     pub layers: Vec<LayerKind>,
@@ -39,7 +40,7 @@ pub struct Architecture {
 /// Where queries and keys are normed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QkNorm {
-    /// Not at all.
+    /// No norm.
     None,
     /// Every head by itself, with one weight per number of a head (Qwen3, Gemma 3).
     Head,

@@ -1,11 +1,11 @@
-//! The type of a family, and the reading and writing that several of them share.
+//! Defines the type of a family, and the reading and writing of keys that several families share.
 
 use super::architecture::{Activation, Architecture, LayerKind};
 use super::keys::Keys;
 use serde_json::{Map, Value, json};
 use trainyard_core::{Error, Result};
 
-/// A family of decoders: how its `config.json` is read and written.
+/// A family of decoders: reading and writing of its `config.json`.
 #[derive(Debug)]
 pub struct ModelFamily {
     /// `model_type` in `config.json`.
@@ -18,14 +18,14 @@ pub struct ModelFamily {
     pub fused: bool,
     /// Reads the construction from a `config.json`. Errors name the unsupported key.
     pub read: fn(&Keys<'_>, &ConfigSizes) -> Result<Architecture>,
-    /// Writes the corresponding keys, in addition to those of all families.
+    /// Writes the family's keys, in addition to the keys of all families.
     pub write: fn(&Architecture, &mut Map<String, Value>),
 }
 
 /// Values of keys that `config.json` omits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Defaults {
-    /// `None`: `hidden_size / num_attention_heads`.
+    /// Head dimension; `None` = `hidden_size / num_attention_heads`.
     pub head_dim: Option<usize>,
     /// `rms_norm_eps`.
     pub rms_norm_eps: f64,
@@ -53,7 +53,7 @@ impl PartialEq for ModelFamily {
     }
 }
 
-/// Reads the activation of the gate. Errors: one other than SiLU and GELU's tanh form.
+/// Reads the activation of the gate. Errors: an activation other than SiLU and GELU's tanh form.
 pub fn activation(keys: &Keys<'_>, key: &str, default: Activation) -> Result<Activation> {
     let found = if keys.present(key).is_some() { keys.text(key)? } else { return Ok(default) };
     [Activation::Silu, Activation::GeluTanh].into_iter().find(|a| a.name() == found).ok_or_else(|| {
@@ -61,8 +61,8 @@ pub fn activation(keys: &Keys<'_>, key: &str, default: Activation) -> Result<Act
     })
 }
 
-/// Returns the window of every layer: `sliding_window` for the layers that `layer_types` marks, or without it those of
-/// `sliding`.
+/// Returns the window of every layer, or `None` for a layer without one. `sliding_window` applies to the layers that
+/// `layer_types` marks, or if the key is absent to the layers for which `sliding` returns true.
 pub fn windows(keys: &Keys<'_>, layers: usize, sliding: impl Fn(usize) -> bool) -> Result<Vec<Option<usize>>> {
     let window = keys.present("sliding_window").map(|_| keys.size("sliding_window")).transpose()?;
     let types = match keys.present("layer_types") {
@@ -77,7 +77,7 @@ pub fn windows(keys: &Keys<'_>, layers: usize, sliding: impl Fn(usize) -> bool) 
     types.into_iter().map(of).collect()
 }
 
-/// Returns which layers slide.
+/// Returns for every layer whether its attention has a window. Errors: an unknown type, or fewer entries than layers.
 fn layer_types(value: &Value, layers: usize) -> Result<Vec<bool>> {
     let list = value.as_array().filter(|l| l.len() >= layers);
     let list = list.ok_or_else(|| Keys::wrong("layer_types", "a list with an entry for each layer", value))?;
@@ -103,7 +103,7 @@ pub fn write_windows(architecture: &Architecture, map: &mut Map<String, Value>) 
     write_window(architecture, map);
 }
 
-/// Writes `sliding_window`, null without one.
+/// Writes `sliding_window`: the window of the layers, or null without one.
 pub fn write_window(architecture: &Architecture, map: &mut Map<String, Value>) {
     map.insert("sliding_window".into(), json!(architecture.layers.iter().find_map(|l| l.window)));
 }

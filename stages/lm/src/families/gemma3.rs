@@ -1,5 +1,5 @@
-//! Gemma 3's text models: norms around attention and MLP with weights that count from 1, scaled embeddings, GELU, and
-//! five of six layers with a window and separate positions.
+//! Describes Gemma 3's text models: norms around attention and MLP with weights that count from 1, scaled embeddings,
+//! GELU, and five of six layers with a window and a separate rotation.
 
 use super::architecture::{Activation, Architecture, LayerKind, LayerNorms, QkNorm};
 use super::family::{ConfigSizes, Defaults, ModelFamily, activation, windows, write_two_ropes, write_windows};
@@ -62,7 +62,7 @@ fn write(architecture: &Architecture, map: &mut Map<String, Value>) {
     map.insert("query_pre_attn_scalar".into(), whole(scale.powi(-2)));
 }
 
-/// Returns a number as an integer where it is one: transformers requires an integer below the root.
+/// Returns a number as a JSON integer if it is integral, because transformers requires an integer for integral values.
 fn whole(x: f64) -> Value {
     if (x - x.round()).abs() < 1e-6 * x { json!(x.round() as u64) } else { json!(x) }
 }

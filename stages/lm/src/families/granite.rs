@@ -1,4 +1,5 @@
-//! Granite 3 and 4's dense models: Llama with multipliers on embeddings, attention, residual branches and logits.
+//! Describes the dense models of Granite 3 and 4: Llama with multipliers on embeddings, attention, residual branches
+//! and logits.
 
 use super::architecture::Architecture;
 use super::family::{ConfigSizes, DEFAULTS, ModelFamily};

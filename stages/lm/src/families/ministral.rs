@@ -1,4 +1,4 @@
-//! Ministral: Mistral with a window in the layers that `layer_types` marks.
+//! Describes Ministral: Mistral with a window in the layers that `layer_types` marks.
 
 use super::architecture::Architecture;
 use super::family::{ConfigSizes, DEFAULTS, ModelFamily, sliding_layers, windows, write_windows};

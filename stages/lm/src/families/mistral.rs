@@ -1,4 +1,5 @@
-//! Mistral 7B and its kin: Llama without biases, with one window for all layers where `sliding_window` is set.
+//! Describes Mistral 7B and related models: Llama without biases, with one window for all layers if `sliding_window` is
+//! set.
 
 use super::architecture::Architecture;
 use super::family::{ConfigSizes, DEFAULTS, ModelFamily, sliding_layers, windows, write_window};

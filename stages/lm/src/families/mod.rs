@@ -1,7 +1,7 @@
-//! Model families as data: the construction of the decoder that a `config.json` of each describes.
+//! Defines model families as data: each family describes the decoder of its `config.json`.
 //!
 //! A family is one file here and one line in [`FAMILIES`]. Training, generation and other backends read its
-//! [`Architecture`] and never branch on its name (docs/design/0021-model-families.md).
+//! [`Architecture`] and never branch on its name. See `docs/design/0021-model-families.md`.
 
 mod architecture;
 mod family;

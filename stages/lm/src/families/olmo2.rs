@@ -1,4 +1,4 @@
-//! OLMo 2: norms after attention and MLP, and over all queries and all keys together.
+//! Describes OLMo 2, which has norms after attention and MLP, and over all queries and all keys together.
 
 use super::architecture::{Architecture, LayerNorms, QkNorm};
 use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily};

@@ -1,4 +1,4 @@
-//! OLMo 3: OLMo 2 with a window on three of four layers, whose positions are not scaled.
+//! Describes OLMo 3: OLMo 2 with a window on three of four layers, whose rotation has no scaling.
 
 use super::architecture::{Architecture, LayerKind};
 use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily, windows, write_two_ropes, write_windows};

@@ -1,4 +1,5 @@
-//! Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models with a rotation of a part of each head.
+//! Describes Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models a rotation of a part of each
+//! head.
 
 use super::architecture::{Activation, Architecture};
 use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily, activation, sliding_layers, windows, write_window};
@@ -25,7 +26,8 @@ fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     })
 }
 
-/// Writes exactly three keys into `rope_scaling`, as transformers 4 requires, and the original length next to it.
+/// Writes exactly three keys into `rope_scaling`, as transformers 4 requires, and the original length as a separate
+/// key.
 fn write(architecture: &Architecture, map: &mut Map<String, Value>) {
     write_window(architecture, map);
     let rope = &architecture.ropes[0];

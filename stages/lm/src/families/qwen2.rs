@@ -1,4 +1,4 @@
-//! Qwen2 and Qwen2.5: biases on queries, keys and values, none on the output projection.
+//! Describes Qwen2 and Qwen2.5, which have biases on queries, keys and values but not on the output projection.
 
 use super::architecture::{Architecture, LayerKind};
 use super::family::{ConfigSizes, DEFAULTS, ModelFamily, sliding_layers, windows, write_windows};
@@ -15,7 +15,8 @@ fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     Ok(Architecture { layers, attention_bias: true, output_bias: false, ..llama::read(keys, sizes)? })
 }
 
-/// Reads the layers: Qwen's files name a window even where `use_sliding_window` is false.
+/// Reads the layers. Qwen's files contain a window even if `use_sliding_window` is false, so a window applies only if
+/// the key is true.
 pub(super) fn layers(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Vec<LayerKind>> {
     if !keys.flag_or("use_sliding_window", false)? {
         return Ok(sliding_layers(vec![None; sizes.layers]));

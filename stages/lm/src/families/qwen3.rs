@@ -1,4 +1,5 @@
-//! Qwen3's dense models: a norm on every query and key head, and a head size independent of the width.
+//! Describes Qwen3's dense models, which have a norm on every query and key head, and a head size independent of the
+//! width.
 
 use super::architecture::{Architecture, QkNorm};
 use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily};

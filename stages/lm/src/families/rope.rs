@@ -1,9 +1,9 @@
-//! Rotary positions (Su et al., arXiv 2104.09864): the frequency of each pair of a head's numbers, and the scalings
-//! that stretch a model's context.
+//! Defines rotary positions (Su et al., arXiv 2104.09864): the frequency of each pair of a head's numbers, and the
+//! scalings that extend a model's context.
 //!
 //! Training and generation build their tables from [`Rope::frequencies`]. Formulas and key names are those of Hugging
-//! Face's `modeling_rope_utils.py`; both of its spellings are read, `rope_parameters` and the older `rope_scaling` with
-//! a separate `rope_theta`.
+//! Face's `modeling_rope_utils.py`. [`Rope::read`] accepts both spellings, `rope_parameters` and the older
+//! `rope_scaling` with a separate `rope_theta`.
 
 use super::keys::Keys;
 use serde_json::{Map, Value, json};
@@ -31,12 +31,12 @@ pub enum RopeScaling {
         /// At least 1.
         factor: f64,
     },
-    /// A base that grows with the sequence beyond `max_position_embeddings`, and changes nothing up to there.
+    /// Changes nothing up to `max_position_embeddings`; for longer sequences the base grows with the length.
     Dynamic {
         /// At least 1.
         factor: f64,
     },
-    /// Slow pairs are stretched, fast ones kept (Llama 3.1).
+    /// Divides the angles of slow pairs and keeps those of fast pairs (Llama 3.1).
     Llama3 {
         /// Divisor of slow pairs.
         factor: f64,
@@ -53,7 +53,8 @@ pub enum RopeScaling {
     Longrope {
         /// Divisors of sequences up to `original`.
         short_factor: Vec<f64>,
-        /// Divisors of longer sequences, which are rejected here: they would change the angles of earlier tokens.
+        /// Divisors of longer sequences. The decoder rejects such sequences, because these divisors would change the
+        /// angles of earlier tokens.
         long_factor: Vec<f64>,
         /// See the type.
         original: usize,
@@ -75,9 +76,9 @@ pub struct Yarn {
     pub attention_factor: f64,
     /// Turns over `original` tokens from which on a pair is unchanged.
     pub beta_fast: f64,
-    /// Turns up to which a pair is divided by the whole factor.
+    /// Turns up to which a pair is divided by the full factor.
     pub beta_slow: f64,
-    /// Whether the two borders are rounded outwards to whole pairs.
+    /// Whether the two borders are rounded outwards to the index of a pair.
     pub truncate: bool,
 }
 
@@ -109,7 +110,7 @@ impl Rope {
     pub fn dim(&self, head_dim: usize) -> usize {
         (head_dim as f64 * self.partial) as usize
     }
-    /// Returns the longest sequence that has these angles; `None` = any.
+    /// Returns the longest sequence that has these angles, or `None` if any length has them.
     pub fn limit(&self) -> Option<usize> {
         match self.scaling {
             RopeScaling::Longrope { original, .. } => Some(original),
@@ -126,7 +127,7 @@ impl Rope {
             _ => 1.0,
         }
     }
-    /// Returns the angle per position of each pair of a head.
+    /// Returns the angle per position of each rotated pair of a head.
     pub fn frequencies(&self, head_dim: usize) -> Vec<f64> {
         let dim = self.dim(head_dim);
         let plain = (0..dim / 2).map(|i| self.theta.powf(-2.0 * i as f64 / dim as f64));
@@ -153,7 +154,7 @@ impl Rope {
         }
     }
 
-    /// Reads either spelling. Errors name the key.
+    /// Reads the rotation in either spelling. Errors name the key.
     pub fn read(keys: &Keys<'_>, place: RopeKeys, head_dim: usize) -> Result<Self> {
         let parameters = object(keys, "rope_parameters")?;
         let nested = parameters.filter(|p| ["full_attention", "sliding_attention"].iter().any(|k| p.contains_key(*k)));
@@ -175,7 +176,7 @@ impl Rope {
         rope.validate(head_dim)?;
         Ok(rope)
     }
-    /// Checks the sizes. Errors: sizes that no rotation can have.
+    /// Checks the parameters of the rotation. Errors: parameters that no rotation can have.
     pub fn validate(&self, head_dim: usize) -> Result<()> {
         let dim = self.dim(head_dim);
         if dim == 0 || !dim.is_multiple_of(2) || dim > head_dim {
@@ -200,7 +201,7 @@ impl Rope {
         }
         Ok(())
     }
-    /// Returns the entry of `rope_parameters`.
+    /// Returns the rotation as an entry of `rope_parameters`.
     pub fn to_json(&self) -> Value {
         let mut map = self.scaling.to_json();
         map.insert("rope_theta".into(), json!(self.theta));
@@ -259,7 +260,7 @@ impl RopeScaling {
                 .help("use a model with default, linear, dynamic, yarn, llama3 or longrope")),
         }
     }
-    /// Returns the older `rope_scaling`, without the base.
+    /// Returns the scaling as the older `rope_scaling`, without the base.
     pub fn to_json(&self) -> Map<String, Value> {
         let value = match self {
             Self::Default => json!({"rope_type": "default"}),
@@ -295,7 +296,7 @@ impl Yarn {
             truncate: own.flag_or("truncate", true)?,
         })
     }
-    /// Returns the pairs between which the scaling grows from zero to the whole factor.
+    /// Returns the pairs between which the scaling grows from none to the full factor.
     fn borders(&self, dim: usize, theta: f64) -> (f64, f64) {
         let dim = dim as f64;
         let pair = |turns: f64| dim * (self.original as f64 / (turns * 2.0 * PI)).ln() / (2.0 * theta.ln());

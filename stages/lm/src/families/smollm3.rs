@@ -1,4 +1,4 @@
-//! SmolLM3: Llama without positions in every fourth layer.
+//! Describes SmolLM3: Llama without positions in every fourth layer.
 
 use super::architecture::{Architecture, LayerKind};
 use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily, windows, write_windows};
@@ -29,7 +29,7 @@ fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     Ok(Architecture { layers, ropes: vec![rope], ..llama::read(keys, sizes)? })
 }
 
-/// Returns which layers rotate: 1 in `no_rope_layers`, despite its name.
+/// Returns for every layer whether it rotates: 1 in `no_rope_layers` means that it does, despite the key's name.
 fn turns(keys: &Keys<'_>, layers: usize) -> Result<Vec<bool>> {
     let Some(value) = keys.present("no_rope_layers") else {
         let interval = keys.size_or("no_rope_layer_interval", 4)?.max(1);

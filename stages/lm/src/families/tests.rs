@@ -1,4 +1,5 @@
-//! Every family against transformers, with the fixtures of `fixtures/make.py`: training, generation, gradients, files.
+//! Compares every family with transformers, by the fixtures of `fixtures/make.py`: training, generation, gradients,
+//! files.
 
 use super::{FAMILIES, Rope, RopeScaling, find};
 use crate::batch::SequenceBatch;
@@ -33,8 +34,9 @@ struct Fixture {
 #[derive(Deserialize)]
 struct Row {
     tokens: Vec<u32>,
-    /// Log-probability of token t + 1 after token t, and the entropy there.
+    /// Log-probability of token t + 1 after token t.
     logprobs: Vec<f32>,
+    /// Entropy of the distribution after token t.
     entropies: Vec<f32>,
     /// Log-probabilities of all tokens after the last one.
     last: Vec<f32>,
@@ -183,7 +185,7 @@ fn generation_computes_what_transformers_computes() {
     }
 }
 
-/// Token by token with a cache, far beyond every window, as one forward pass.
+/// Compares decoding token by token with a cache, far beyond every window, with one forward pass.
 #[test]
 fn sampling_records_what_training_computes() {
     for fixture in fixtures() {
@@ -318,7 +320,8 @@ fn both_spellings_of_rotary_scaling_are_read_alike() {
     assert_eq!((old[0].dim(16), old[0].limit()), (12, Some(128)));
 }
 
-/// The rotation of a long sequence would change that of its first tokens, which are already in the cache.
+/// Longer sequences are rejected, because their rotation would change the angles of the first tokens, which are already
+/// in the cache.
 #[test]
 fn sequences_beyond_longropes_original_length_are_rejected() {
     let fixture = fixtures().into_iter().find(|f| f.name == "phi4").unwrap();

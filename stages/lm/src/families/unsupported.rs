@@ -1,4 +1,4 @@
-//! Common families that the decoder cannot express, each with the reason.
+//! Lists common families that the decoder cannot express, each with the reason.
 
 /// `model_type` and the missing feature of the decoder, sorted by name.
 const UNSUPPORTED: &[(&str, &str)] = &[

@@ -1,9 +1,10 @@
-//! The cache of a sequence: its trait, and keys and values in blocks of 16 positions. Sequences share a block until one
-//! of them writes to it.
+//! Defines the cache of a sequence: its trait, and keys and values in blocks of 16 positions.
+//!
+//! Sequences share a block until one of them writes to it.
 
 use std::sync::Arc;
 
-/// A sampler's cache of a sequence; empty at first.
+/// Cache of a sequence in a sampler; the default is empty.
 pub trait Cache: Default {
     /// Returns the cache of the first `length` tokens, for a fork.
     fn prefix(&self, length: usize) -> Self;
@@ -54,7 +55,7 @@ pub struct KvBlock {
 pub struct KvBlocks(Vec<Arc<KvBlock>>);
 
 impl Cache for KvBlocks {
-    /// Returns the blocks of the first `length` positions, shared.
+    /// Returns a cache that shares the blocks of the first `length` positions.
     fn prefix(&self, length: usize) -> Self {
         Self(self.0[..length.div_ceil(BLOCK)].to_vec())
     }
@@ -66,7 +67,7 @@ impl KvBlocks {
         let numbers = layers * shape.kv_heads * BLOCK * (shape.head_dim + shape.padded());
         (length.div_ceil(BLOCK) * numbers * size_of::<f32>()) as u64
     }
-    /// Makes room for `length` positions.
+    /// Adds empty blocks until the cache has room for `length` positions.
     pub fn reserve(&mut self, length: usize, layers: usize, shape: AttentionShape) {
         while self.0.len() * BLOCK < length {
             let heads = layers * shape.kv_heads * BLOCK;

@@ -1,8 +1,9 @@
-//! One decoding step: sequences are grouped by equal tokens, computed, and each draws one token.
+//! Runs one decoding step: groups sequences by equal tokens, computes each group once, and draws one token per
+//! sequence.
 //!
 //! The sequences of a small model are distributed over threads, which share no state within a step. A large model's
-//! weights exceed a core's cache, so its threads compute all sequences together, each with a part of every matrix: a
-//! step then reads the weights once. A row's numbers depend neither on this nor on the other rows.
+//! weights exceed a core's cache, so its threads compute all sequences together, each with a part of every matrix, and
+//! a step reads the weights once. A row's numbers depend neither on this choice nor on the other rows.
 
 use super::cache::KvBlocks;
 use super::forward::{ForwardScratch, SequenceWork, forward};
@@ -35,8 +36,8 @@ pub(super) fn share(
     shares
 }
 
-/// Runs one step of sequences that one thread computes, or that several compute together: one for each scratch, in
-/// rayon's current pool.
+/// Runs one decoding step of the sequences in `share`. One thread per entry of `scratches` computes, in rayon's current
+/// pool.
 pub(super) fn decode(
     model: &PackedModel,
     isa: Isa,
@@ -85,7 +86,7 @@ pub(super) fn decode(
     }
 }
 
-/// Draws the next token of sequences that were equal so far.
+/// Draws the next token of each sequence of a group, whose tokens are equal so far.
 fn draw_group(
     model: &PackedModel,
     isa: Isa,

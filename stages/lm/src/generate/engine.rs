@@ -1,9 +1,10 @@
-//! The generator: its sequences, and one decoding step for all that sample.
+//! Implements the generator: its sequences, and one decoding step for all sequences that sample.
 //!
-//! A sequence is a function of its tokens, its [`DrawKey`] and the weights, so callers may batch as they like. A step
-//! computes the tokens without cached keys and values (a new prompt, an observation, the token drawn before), then
-//! draws one token per sequence. Sequences that start with equal tokens in one step are computed once and share cache
-//! blocks. Stop tokens, limits and forks are handled here; callers handle text and tools.
+//! A sequence is a function of its tokens, its [`DrawKey`], its sampling options and the weights, so callers may batch
+//! sequences in any way. A step computes the tokens without cached keys and values (a new prompt, an observation, the
+//! token drawn before), then draws one token per sequence. Sequences that start with equal tokens in one step are
+//! computed once and share cache blocks. The engine handles stop tokens, limits and forks; callers handle text and
+//! tools.
 
 use super::cache::KvBlocks;
 use super::decode::{decode, share};
@@ -24,7 +25,7 @@ pub struct Generator {
     pub(super) scratches: Vec<ForwardScratch>,
     pool: Option<rayon::ThreadPool>,
     config: ModelConfig,
-    /// Rank and scale of the adapter, if there is one.
+    /// Rank and scale of the adapter, for models that have one.
     adapter: Option<(usize, f64)>,
     pub(super) sequences: SequenceTable<KvBlocks>,
 }
@@ -36,8 +37,8 @@ impl Generator {
     pub fn new(config: &ModelConfig, weights: &dyn WeightSource, threads: usize) -> Result<Self> {
         Self::with_isa(config, weights, threads, Isa::detect())
     }
-    /// Creates the same with an optional adapter. It is not merged, so [`Self::update`] takes only the adapter's
-    /// tensors.
+    /// Creates a generator with an optional adapter. The adapter is not merged, so [`Self::update`] takes only the
+    /// adapter's tensors.
     ///
     /// Errors: as [`Self::new`], and an adapter that does not fit the model.
     pub fn adapted(
@@ -77,8 +78,9 @@ impl Generator {
             sequences: SequenceTable::new(config),
         })
     }
-    /// Replaces the weights, only those of the adapter if there is one. Sequences in flight keep the keys and values
-    /// that the earlier weights computed; tokens sampled from now on carry `version`. The first weights have version 0.
+    /// Replaces the weights; for a model with an adapter, only the adapter's. Sequences in flight keep the keys and
+    /// values that the earlier weights computed. Tokens sampled after the call carry `version`; the first weights have
+    /// version 0.
     pub fn update(&mut self, weights: &dyn WeightSource, version: u32) -> Result<()> {
         if self.adapter.is_some() {
             self.adapt(weights)?;
@@ -129,9 +131,9 @@ impl Generator {
     pub fn room(&self, id: SequenceId) -> usize {
         self.positions().saturating_sub(self.sequence(id).token_ids.len() + 1)
     }
-    /// Creates a sequence that shares the first `at` tokens (`1..=len`) and continues with its own draws, under the
-    /// parent's sampling, stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends with a
-    /// sampled stop token, the turn is over: the fork is finished and waits for `append`.
+    /// Creates a sequence that shares the first `at` tokens (`1..=len`) and continues with separate draws, under the
+    /// parent's sampling options, stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends
+    /// with a sampled stop token, the turn is over: the fork is finished and waits for `append`.
     pub fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
         self.sequences.fork(id, at, draw)
     }
@@ -149,11 +151,11 @@ impl Generator {
     pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
         self.sequences.entry_mut(id).max_new_tokens = max_new_tokens;
     }
-    /// Lists the `count` most probable tokens for every token that is sampled from now on.
+    /// Lists the `count` most probable tokens for every token of the sequence that is sampled after this call.
     pub fn list_top(&mut self, id: SequenceId, count: usize) {
         self.sequences.entry_mut(id).top = count;
     }
-    /// Returns the listed tokens, in the order of the sampled ones.
+    /// Returns the listed tokens, in the order of the sampled tokens.
     pub fn top(&self, id: SequenceId) -> &[Vec<(u32, f32)>] {
         self.sequences.listed(id)
     }
@@ -183,7 +185,7 @@ impl Generator {
         Ok(ids.into_iter().map(|id| self.remove(id)).collect())
     }
 
-    /// Draws one token for every running sequence. Returns those that finished, in id order.
+    /// Draws one token for every running sequence. Returns the sequences that finished, in id order.
     pub fn step(&mut self) -> Result<Vec<(SequenceId, SequenceFinish)>> {
         let longest = self.sequences.running().map(|(_, e)| e.state.token_ids.len()).max().unwrap_or(0);
         self.model.reserve(longest);

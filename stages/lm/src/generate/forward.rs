@@ -1,7 +1,7 @@
-//! The decoder on rows: one row is one token of one sequence at its position.
+//! Computes the decoder on rows, where one row is one token of one sequence at its position.
 //!
 //! Prompts, observations and single new tokens share one code path, so a token's numbers do not depend on its origin:
-//! appending an observation gives the same bits as a prompt that contains everything.
+//! appending an observation gives the same bits as a prompt that contains the whole sequence.
 
 use super::cache::KvBlocks;
 use super::kernels::{AttentionScratch, Isa, attention, gelu_times, matmul, rms_norm, silu_times};
@@ -48,8 +48,9 @@ struct TokenRow {
     position: usize,
 }
 
-/// Computes keys and values of all uncached tokens; appends the requested hidden states (after the last norm) to
-/// `scratch.hidden`, by work and position. More than one thread divides each product over rayon's current pool.
+/// Computes keys and values of all uncached tokens and appends the requested hidden states (after the last norm) to
+/// `scratch.hidden`, by work and position. With more than one thread, each product is divided over rayon's current
+/// pool.
 pub fn forward(
     model: &PackedModel,
     (isa, threads): (Isa, usize),
@@ -213,7 +214,8 @@ impl ForwardChunk<'_, '_> {
     }
 }
 
-/// Computes `out = W x`, or `out += W x` with `accumulate`, plus the adapter's product; `x` is given with its width.
+/// Computes `out = W x`, or `out += W x` with `accumulate`, plus the adapter's product. `x` is given with its row
+/// width.
 fn linear(
     kernel: (Isa, usize),
     weights: &PackedLinear,

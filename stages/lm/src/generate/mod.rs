@@ -1,8 +1,8 @@
-//! Batched decoding with a KV cache: shared prefixes, forks, observations, teacher forcing.
+//! Decodes batches of sequences with a KV cache: shared prefixes, forks, observations, teacher forcing.
 //!
 //! Rollouts, evaluation and Monte-Carlo labels must be reproducible in every batch, so the bits of a sequence do not
 //! depend on the batch size, its neighbors, the number of threads or the vector width of the machine ([`kernels`]).
-//! Tokens are only appended, never decoded and encoded again.
+//! Tokens are only appended, never decoded and encoded again. See `docs/design/0010-rollouts-and-backends.md`.
 
 mod cache;
 mod decode;

@@ -1,5 +1,6 @@
-//! Compact storage: weights that are all bfloat16 take two bytes each in memory. Widening is exact, so no result
-//! depends on it.
+//! Stores weights compactly: weights that are all bfloat16 take two bytes each in memory.
+//!
+//! Conversion to float32 is exact, so no result depends on the storage.
 
 /// Returns whether every number is a bfloat16: the lower half of each is 0.
 pub fn is_bf16(numbers: &[f32]) -> bool {
@@ -20,11 +21,11 @@ pub enum CompactRows {
 }
 
 impl CompactRows {
-    /// Stores the numbers of all rows in the fewest bytes that are exact.
+    /// Stores the numbers of all rows, as bfloat16 if every number is one, else as float32.
     pub fn new(numbers: Vec<f32>) -> Self {
         if is_bf16(&numbers) { Self::Half(numbers.into_iter().map(bf16_bits).collect()) } else { Self::Full(numbers) }
     }
-    /// Copies the numbers from `start` on.
+    /// Copies `out.len()` numbers from index `start` on to `out`.
     pub fn copy(&self, start: usize, out: &mut [f32]) {
         let end = start + out.len();
         match self {

@@ -1,7 +1,8 @@
-//! A model's weights in the layout of the kernels.
+//! Packs a model's weights in the layout of the kernels.
 //!
-//! The scales of the architecture are multiplied into the weights: that of the residual branches into the last norm or
-//! matrix of each, that of the logits into the language head. The offset is added to norms.
+//! Packing multiplies the scales of the architecture into the weights: the scale of the residual branches into the last
+//! norm or matrix of each branch, the scale of the logits into the language head. It adds the family's offset to the
+//! weights of norms.
 
 use super::kernels::{AttentionShape, PANEL, PackedMatrix};
 use super::numbers::CompactRows;
@@ -95,8 +96,8 @@ fn stacks(config: &ModelConfig) -> [(StackedParts, usize); 4] {
     ]
 }
 
-/// Returns the scales of the outputs of attention and MLP that are multiplied into the matrix: those with a norm after
-/// the branch are multiplied into the norm.
+/// Returns the scales of attention and MLP that are multiplied into their output matrices: 1 if a norm follows the
+/// branch, because the scale is then multiplied into the norm.
 fn matrix_scales(config: &ModelConfig) -> (f32, f32) {
     let (norms, residual) = (&config.architecture.norms, config.architecture.residual_scale as f32);
     let of = |norm: Option<&str>| if norm.is_some() { 1.0 } else { residual };
@@ -130,7 +131,7 @@ pub struct PackedModel {
 }
 
 impl PackedModel {
-    /// Checks every shape and lays the weights out for the kernels. Errors: see [`super::Generator::new`].
+    /// Checks every shape and packs the weights in the layout of the kernels. Errors: see [`super::Generator::new`].
     pub fn pack(config: &ModelConfig, weights: &dyn WeightSource) -> Result<Self> {
         let hidden = config.hidden_size;
         let (heads, kv_heads, head_dim) = (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
@@ -201,7 +202,8 @@ impl PackedModel {
             angles.cover(length, rope, self.shape.head_dim);
         }
     }
-    /// Rotates every head of a row by its position, as the layer does.
+    /// Rotates every head of a row by its position with the layer's rotation. Does nothing for a layer without
+    /// positions.
     pub fn rotate(&self, layer: &PackedLayer, row: &mut [f32], position: usize) {
         if let Some(rope) = layer.rope {
             self.rotations[rope].1.rotate_row(row, self.shape.head_dim, position);
@@ -235,7 +237,7 @@ impl CheckedSource<'_> {
     fn optional(&self, name: &str, size: usize) -> Result<Option<Vec<f32>>> {
         if self.weights.shape(name).is_some() { self.vector(name, size).map(Some) } else { Ok(None) }
     }
-    /// Returns a linear map `{name}.weight` with `{name}.bias` where there is one.
+    /// Returns the weight `{name}.weight` of a linear map and its bias `{name}.bias`, or `None` for an absent bias.
     fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<(Vec<f32>, Option<Vec<f32>>)> {
         Ok((self.matrix(&format!("{name}.weight"), rows, columns)?, self.optional(&format!("{name}.bias"), rows)?))
     }
@@ -245,7 +247,7 @@ impl CheckedSource<'_> {
         weight.iter_mut().for_each(|w| *w += self.norm_offset);
         Ok(scaled(weight, scale))
     }
-    /// Packs adjacent linear maps, times `scale`.
+    /// Packs adjacent linear maps, multiplied by `scale`.
     fn packed(&self, columns: usize, parts: &[(String, usize)], scale: f32) -> Result<PackedMatrix> {
         let linear = |(name, rows): &(String, usize)| {
             let (weight, bias) = self.linear(name, *rows, columns)?;
@@ -255,7 +257,7 @@ impl CheckedSource<'_> {
         let parts: Vec<_> = parts.iter().map(|(w, b)| (w.as_slice(), b.as_deref())).collect();
         Ok(PackedMatrix::new(columns, &parts))
     }
-    /// Packs the factors of an adapter for stacked layers, if it adapts any of them.
+    /// Packs the factors of an adapter for stacked layers, or returns `None` if it adapts none of them.
     fn lora(
         &self,
         config: &ModelConfig,

@@ -1,10 +1,10 @@
-//! The distribution that a token is drawn from: logits after temperature, top-k and top-p (in this order, as Hugging
-//! Face's `generate` applies them), with log-probabilities and entropy.
+//! Computes the distribution that a token is drawn from: logits after temperature, top-k and top-p (in this order, as
+//! Hugging Face's `generate` applies them), with log-probabilities and entropy.
 //!
 //! Temperature 0 takes the highest logit (the lowest id among equals). It records the model's own log-probability and
-//! entropy, at temperature 1 and without truncation, because those of a certain choice carry no information. Top-k
-//! keeps exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are ordered by
-//! id.
+//! entropy, at temperature 1 and without truncation, because a certain choice has log-probability 0 and entropy 0.
+//! Top-k keeps exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are
+//! ordered by id.
 
 use super::kernels::{Isa, all_finite, divide_and_shift, dot_wide, exp_shifted, first_highest, sum_wide};
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub struct Distribution<'a> {
     untruncated: bool,
 }
 
-/// Checks the ranges: a finite `temperature >= 0` and `0 < top_p <= 1`.
+/// Checks the options. Errors: unless `temperature` is finite and at least 0 and `top_p` is in (0, 1].
 pub fn check(sampling: &SamplingParams) -> Result<()> {
     if !(sampling.temperature.is_finite() && sampling.temperature >= 0.0) {
         return Err(Error::invalid(format!("temperature {} is out of range", sampling.temperature))
@@ -103,8 +103,8 @@ impl<'a> Distribution<'a> {
         }
         last
     }
-    /// Returns the natural log of a token's probability; negative infinity where truncated; at temperature 1 for greedy
-    /// choices.
+    /// Returns the natural log of a token's probability: negative infinity where truncated; for greedy decoding the
+    /// model's own, at temperature 1.
     pub fn logprob(&self, token: u32) -> f32 {
         if self.untruncated || self.masses[token as usize] > 0.0 {
             (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32
@@ -112,8 +112,8 @@ impl<'a> Distribution<'a> {
             f32::NEG_INFINITY
         }
     }
-    /// Returns the most probable tokens that can be drawn, with the log-probabilities of [`Self::logprob`]. Equal ones
-    /// are ordered by id.
+    /// Returns the most probable tokens that can be drawn, with the log-probabilities of [`Self::logprob`]. Tokens with
+    /// equal logits are ordered by id.
     pub fn most_probable(&self, count: usize) -> Vec<(u32, f32)> {
         let possible = |id: &u32| {
             let at = *id as usize;
@@ -128,7 +128,7 @@ impl<'a> Distribution<'a> {
         ids.sort_unstable_by(order);
         ids.into_iter().map(|id| (id, self.logprob(id))).collect()
     }
-    /// Returns the entropy in nats; at temperature 1 for greedy choices.
+    /// Returns the entropy in nats; for greedy decoding that of the model's own distribution, at temperature 1.
     pub fn entropy(&self) -> f32 {
         let spread = dot_wide(self.isa, self.masses, self.scaled);
         ((self.total.ln() - spread / self.total).max(0.0)) as f32

@@ -1,5 +1,5 @@
-//! Requests to the generator, and its state per sequence: the token-level half of the rollout record
-//! (`docs/design/0005`).
+//! Defines requests to the generator and its state per sequence, the token-level half of the rollout record
+//! (`docs/design/0005-the-rl-loop.md`).
 
 use trainyard_core::Chance;
 use trainyard_tables::SamplingParams;
@@ -29,13 +29,13 @@ pub struct SequenceRequest {
     pub draw: DrawKey,
     /// Temperature and truncation, for all turns of the sequence.
     pub sampling: SamplingParams,
-    /// Sampling one of these ends the turn; it is kept as the turn's last token.
+    /// Tokens that end a turn. A sampled stop token is the last token of its turn.
     pub stop_tokens: Vec<u32>,
     /// Limit of one turn; 0 only computes the prompt.
     pub max_new_tokens: usize,
 }
 
-/// Why a sequence stopped sampling. All but `Nan` may be continued by `append`.
+/// Reason for which a sequence stopped sampling. `append` may continue all sequences but those with `Nan`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceFinish {
     /// This stop token was sampled.
@@ -46,12 +46,12 @@ pub enum SequenceFinish {
     Nan,
 }
 
-/// A sequence's tokens with the data of each. All lists have one length, including the prompt.
+/// Tokens of a sequence with the data of each token. All lists have the same length and include the prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceState {
     /// Prompt, sampled turns and observations in order.
     pub token_ids: Vec<u32>,
-    /// True = sampled by this engine.
+    /// Whether the sampler sampled the token.
     pub loss_mask: Vec<bool>,
     /// Agent turn from 0. The prompt belongs to turn 0, an observation to the turn that it opens.
     pub turn: Vec<u16>,
@@ -66,9 +66,9 @@ pub struct SequenceState {
     pub weights_version: Vec<u32>,
     /// Tokens of the prompt, at the start of every list.
     pub prompt_tokens: usize,
-    /// `None` while it is sampling.
+    /// Reason for which the current turn ended; `None` while the sequence is sampling.
     pub finish: Option<SequenceFinish>,
-    /// The parent and the number of tokens shared with it.
+    /// The parent and the number of tokens shared with the parent, for a fork.
     pub fork_of: Option<(SequenceId, usize)>,
 }
 

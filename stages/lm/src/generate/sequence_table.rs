@@ -1,5 +1,6 @@
-//! The sequences of a sampler: their operations, and the effect of a drawn token. The backend that computes the tokens
-//! keeps its cache per sequence in here.
+//! Holds the sequences of a sampler: their operations, and the effect of a drawn token.
+//!
+//! A backend that computes the tokens keeps its cache per sequence in the entries of the table.
 
 use super::cache::Cache;
 use super::sampling;
@@ -35,7 +36,7 @@ impl<C> SequenceEntry<C> {
         }
         full
     }
-    /// Returns the uniform number in [0, 1) for the draw of the next token.
+    /// Returns the uniform number in [0, 1) that draws the next token.
     pub fn uniform(&self) -> f64 {
         self.draws().uniform()
     }
@@ -48,7 +49,8 @@ impl<C> SequenceEntry<C> {
         let place = [problem, sample, u64::from(self.state.current_turn()), self.state.token_ids.len() as u64];
         chance.at("sample", &place)
     }
-    /// Records the next token and decides whether the sequence continues, which it cannot beyond `positions` tokens.
+    /// Records the next token and ends the turn if the token is a stop token or reaches the limit or `positions`
+    /// tokens.
     pub fn record_token(&mut self, token: u32, logprob: f32, entropy: f32, version: u32, positions: usize) {
         let state = &mut self.state;
         state.push(token, logprob, entropy, version);
@@ -76,14 +78,14 @@ impl<C: Cache> SequenceTable<C> {
     pub fn new(config: &ModelConfig) -> Self {
         Self { entries: BTreeMap::new(), next: 0, config: config.clone(), version: 0, entropies: true }
     }
-    /// Returns a table for sequences without entropies.
+    /// Returns the table with sequences without entropies.
     pub fn without_entropies(self) -> Self {
         Self { entropies: false, ..self }
     }
     pub fn positions(&self) -> usize {
         self.config.positions()
     }
-    /// As [`super::Generator::add`].
+    /// Adds a sequence, as [`super::Generator::add`].
     pub fn add(&mut self, request: SequenceRequest) -> Result<SequenceId> {
         if request.tokens.is_empty() {
             return Err(Error::invalid("a prompt needs at least one token"));
@@ -107,7 +109,7 @@ impl<C: Cache> SequenceTable<C> {
             cache: C::default(),
         }))
     }
-    /// As [`super::Generator::append`].
+    /// Appends an observation, as [`super::Generator::append`].
     pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
         self.check_tokens(tokens)?;
         let state = &self.entry(id).state;
@@ -133,7 +135,7 @@ impl<C: Cache> SequenceTable<C> {
         entry.max_new_tokens = max_new_tokens;
         Ok(())
     }
-    /// As [`super::Generator::fork`].
+    /// Creates a fork, as [`super::Generator::fork`].
     pub fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
         let parent = self.entry(id);
         let length = parent.state.token_ids.len();
@@ -165,7 +167,7 @@ impl<C: Cache> SequenceTable<C> {
     pub fn stop(&mut self, id: SequenceId) {
         self.entry_mut(id).state.finish.get_or_insert(SequenceFinish::Length);
     }
-    /// As [`super::Generator::resume`].
+    /// Resumes a turn, as [`super::Generator::resume`].
     pub fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
         let entry = self.entry_mut(id);
         if entry.state.finish != Some(SequenceFinish::Length) {
@@ -198,7 +200,7 @@ impl<C: Cache> SequenceTable<C> {
     pub fn running_count(&self) -> usize {
         self.entries.values().filter(|e| e.state.finish.is_none()).count()
     }
-    /// Returns those of `ids` whose turn is over, in their order.
+    /// Returns the sequences of `ids` whose turn is over, in the order of `ids`.
     pub fn finished(&self, ids: Vec<SequenceId>) -> Vec<(SequenceId, SequenceFinish)> {
         ids.into_iter().filter_map(|id| self.entries[&id].state.finish.map(|f| (id, f))).collect()
     }
@@ -206,7 +208,7 @@ impl<C: Cache> SequenceTable<C> {
     pub fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
         self.config.expect_tokens(tokens)
     }
-    /// Returns a sequence, unless it was removed.
+    /// Returns a sequence, or `None` if it was removed.
     pub fn find(&mut self, id: SequenceId) -> Option<&mut SequenceEntry<C>> {
         self.entries.get_mut(&id)
     }
@@ -232,7 +234,8 @@ impl<C: Cache> SequenceTable<C> {
     }
 }
 
-/// Groups sequences with equal tokens and no cache, which are computed once; all others are alone.
+/// Groups running sequences that have equal tokens and no cache, so that each group is computed once. Every other
+/// sequence is a separate group.
 pub fn groups<'a, C>(running: impl Iterator<Item = &'a mut SequenceEntry<C>>) -> Vec<Vec<&'a mut SequenceEntry<C>>> {
     let mut groups: Vec<Vec<&'a mut SequenceEntry<C>>> = Vec::new();
     let mut first: BTreeMap<Vec<u32>, usize> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Given sequences through the engine's kernels: log-probabilities, hidden states, and scores of a reward head.
+//! Computes log-probabilities, hidden states and scores of a reward head for given sequences, with the kernels of the
+//! engine.
 
 use super::cache::KvBlocks;
 use super::decode::LOGIT_ROWS;
@@ -54,7 +55,7 @@ impl Generator {
     pub fn hidden_of(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         self.forward_given(sequences, positions, |_, _, _, hidden, _| hidden.to_vec())
     }
-    /// Returns the outputs of the scoring head; 0 = no such head.
+    /// Returns the outputs of the scoring head; 0 without a scoring head.
     pub fn score_labels(&self) -> usize {
         self.model.score.as_ref().map_or(0, |s| s.1)
     }
@@ -73,7 +74,8 @@ impl Generator {
         })
     }
 
-    /// Computes each sequence from its beginning and passes the requested hidden states to `read`; results in order.
+    /// Computes each sequence from its beginning and passes the requested hidden states to `read`. Returns the results
+    /// in order.
     fn forward_given<R: Send>(
         &mut self,
         sequences: &[&[u32]],
@@ -106,8 +108,8 @@ impl Generator {
     }
 }
 
-/// Checks positions. Errors: bug, if they are not ascending places of their sequences; invalid, if the tokens up to the
-/// last requested one (later ones are not computed) exceed the model's positions.
+/// Checks positions. Errors: bug, if they are not ascending or exceed their sequence; invalid, if the tokens up to the
+/// last requested position (later tokens are not computed) exceed the model's positions.
 pub(crate) fn check_positions<P: AsRef<[u32]>>(sequences: &[&[u32]], positions: &[P], max: usize) -> Result<()> {
     if sequences.len() != positions.len() {
         return Err(Error::bug(format!("{} sequences, but {} lists of positions", sequences.len(), positions.len())));

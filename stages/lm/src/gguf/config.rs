@@ -1,4 +1,4 @@
-//! A GGUF file's metadata as the `config.json` that the model would have as a folder.
+//! Converts a GGUF file's metadata to the `config.json` that the model would have as a folder.
 
 use super::metadata::Metadata;
 use crate::families::{Rope, RopeScaling};
@@ -12,7 +12,7 @@ use trainyard_core::{Error, Result};
 const FAMILIES: [(&str, &str); 4] =
     [("gemma3", "gemma3_text"), ("llama", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3")];
 
-/// Returns the content of `config.json`.
+/// Returns the metadata of a file as the content of a `config.json`. Errors name the missing or unsupported key.
 pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content, reader: &mut R) -> Result<Value> {
     let architecture = metadata.text("general.architecture")?;
     let family = FAMILIES.iter().find(|(name, _)| *name == architecture).map(|(_, family)| *family);
@@ -62,7 +62,7 @@ pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content,
         }
     }
     if family == "gemma3_text" {
-        // As llama.cpp does: only the model of 62 layers scales by another number than its head size.
+        // As in llama.cpp, only the model of 62 layers scales by a number other than its head size.
         let largest = config["num_hidden_layers"] == 62;
         config["query_pre_attn_scalar"] = json!(if largest { hidden / heads } else { head_dim });
     }
@@ -75,7 +75,7 @@ pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content,
     Ok(config)
 }
 
-/// Returns `rope.scaling.*` under the names of `config.json`.
+/// Returns `rope.scaling.*` under the names of `config.json`, or `None` if the file has no scaling.
 fn scaling(metadata: &Metadata<'_>, key: &impl Fn(&str) -> String) -> Result<Option<Map<String, Value>>> {
     let Some(kind) = metadata.get(&key("rope.scaling.type")).map(|_| metadata.text(&key("rope.scaling.type"))) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Typed access to a GGUF file's metadata that names the key in every error.
+//! Reads typed values from a GGUF file's metadata, with errors that name the key.
 
 use candle_core::quantized::gguf_file::Value;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ impl<'a> Metadata<'a> {
     pub fn size(&self, key: &str) -> Result<usize> {
         whole_number(self.need(key)?).ok_or_else(|| wrong(key, "a whole number"))
     }
-    /// Returns a number; float32 is read as its shortest decimal, as config files write it.
+    /// Returns the number of a key. A float32 becomes its shortest decimal, as config files write numbers.
     pub fn number(&self, key: &str) -> Result<f64> {
         match self.need(key)? {
             Value::F32(x) => x.to_string().parse().map_err(|_| wrong(key, "a number")),
@@ -57,7 +57,8 @@ impl<'a> Metadata<'a> {
         };
         self.list(key)?.iter().map(number).collect::<Option<_>>().ok_or_else(|| wrong(key, "a list of numbers"))
     }
-    /// Returns the id of a special token by llama.cpp's name: `bos`, `eos`, `padding`, …
+    /// Returns the id of a special token by llama.cpp's name (`bos`, `eos`, `padding`, …), or `None` if the file lacks
+    /// it.
     pub fn token(&self, name: &str) -> Option<u32> {
         self.get(&format!("tokenizer.ggml.{name}_token_id"))
             .and_then(whole_number)

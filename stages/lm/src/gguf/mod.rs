@@ -1,8 +1,9 @@
-//! Models in llama.cpp's file format GGUF (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>): config,
+//! Reads models in llama.cpp's file format GGUF (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>): config,
 //! weights, tokenizer and chat template from one file.
 //!
-//! The file's metadata becomes a `config.json` and a `tokenizer.json`, which are then processed like those of a folder.
-//! Quantized tensors become float32: the model is trained and saved without quantization.
+//! The reader converts the metadata to a `config.json` and a `tokenizer.json` and then processes both like those of a
+//! folder. Quantized tensors become float32, so a model from a quantized file is trained and saved without
+//! quantization. See `docs/design/0021-model-families.md`.
 
 mod config;
 mod metadata;
@@ -30,7 +31,7 @@ pub fn is_gguf(path: &Path) -> bool {
     File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && &magic == b"GGUF"
 }
 
-/// Content of a file.
+/// Content of a GGUF file.
 #[derive(Debug)]
 pub struct GgufContent {
     /// Shape of the decoder.
@@ -45,7 +46,8 @@ pub struct GgufContent {
     pub generation: GenerationConfig,
 }
 
-/// Reads a model; `template` replaces the file's own. Errors name the file and the missing or unsupported part.
+/// Reads a file as a model folder; `template`, if given, replaces the file's own. Errors name the file and the missing
+/// or unsupported part.
 pub fn load(path: &Path, template: Option<ChatTemplate>) -> Result<ModelFolder> {
     let parts = read(path)?;
     parts.into_model(template).map_err(|e| e.at(path.display()))
@@ -66,7 +68,7 @@ fn content(reader: &mut BufReader<File>) -> Result<Content> {
     Content::read(reader).map_err(|e| Error::data(format!("not a valid GGUF file: {e}")).help("fetch the file again"))
 }
 
-/// Reads a file. Errors name it and the missing or unsupported part.
+/// Reads all parts of a file. Errors name the file and the missing or unsupported part.
 pub fn read(path: &Path) -> Result<GgufContent> {
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
     GgufContent::read(&mut BufReader::new(file)).map_err(|e| e.at(path.display()))

@@ -1,4 +1,4 @@
-//! A GGUF file's tensors under Hugging Face's names, in float32.
+//! Reads a GGUF file's tensors under Hugging Face's names, in float32.
 
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
@@ -30,7 +30,7 @@ pub(super) fn weights<R: Read + Seek>(config: &ModelConfig, content: &Content, r
     Ok(weights)
 }
 
-/// Returns llama.cpp's name of a parameter.
+/// Returns llama.cpp's name of the parameter `name`.
 fn source_name(architecture: &Architecture, name: &str) -> String {
     let top = [
         ("model.embed_tokens.weight", "token_embd.weight"),
@@ -62,7 +62,7 @@ fn source_name(architecture: &Architecture, name: &str) -> String {
     format!("blk.{layer}.{source}.{kind}")
 }
 
-/// Reverses the changes of llama.cpp's converter to the numbers.
+/// Reverses the changes that llama.cpp's converter made to the numbers.
 fn restore(config: &ModelConfig, name: &str, tensor: Tensor) -> candle_core::Result<Tensor> {
     let offset = config.architecture.norm_offset;
     if name.ends_with("norm.weight") && offset != 0.0 {

@@ -1,4 +1,4 @@
-//! GGUF files against numbers that `fixtures/make.py` computed with transformers.
+//! Compares models read from GGUF files with numbers that `fixtures/make.py` computed with transformers.
 
 use super::*;
 use crate::SequenceBatch;

@@ -1,8 +1,8 @@
-//! A GGUF file's vocabulary as a `tokenizer.json`.
+//! Converts a GGUF file's vocabulary to a `tokenizer.json`.
 //!
-//! The file names its pre-tokenizer (`tokenizer.ggml.pre`) and does not describe it. The known ones follow the models'
-//! own `tokenizer.json`; an unknown name is rejected, since numbers or words could be split differently without an
-//! error.
+//! The file names its pre-tokenizer (`tokenizer.ggml.pre`) but does not describe it. The pipelines of the known names
+//! follow the models' own `tokenizer.json`. Unknown names are errors, since a guessed pre-tokenizer could split numbers
+//! or words differently without an error.
 
 use super::metadata::Metadata;
 use crate::tokenizer::Tokenizer;
@@ -25,13 +25,13 @@ struct Pipeline {
     normalizer: Value,
     pre_tokenizer: Value,
     decoder: Value,
-    /// Whether whole words of the vocabulary are taken without merging.
+    /// Whether words that are in the vocabulary become one token without merges.
     ignore_merges: bool,
     /// Whether characters that the vocabulary lacks become bytes `<0x…>`.
     byte_fallback: bool,
 }
 
-/// Returns the tokenizer, with the names of its special tokens.
+/// Returns the tokenizer of the vocabulary, with the names of its special tokens.
 pub(super) fn tokenizer(metadata: &Metadata<'_>) -> Result<Tokenizer> {
     let tokens: Vec<String> = metadata.texts("tokenizer.ggml.tokens")?.into_iter().map(str::to_string).collect();
     let kind = metadata.text("tokenizer.ggml.model")?;
@@ -107,8 +107,8 @@ fn byte_level(pre: &str) -> Result<Pipeline> {
     }
 }
 
-/// Returns the pipeline of SentencePiece's pairs: spaces are written as `▁`. With a prefix, a text's first word gets
-/// one too; Gemma has no such option (`None`) and splits at spaces.
+/// Returns the pipeline of SentencePiece's pairs, which writes spaces as `▁`. With `prefix`, a text's first word gets
+/// one too. Gemma has no such option (`None`) and splits at spaces.
 fn sentence_piece(prefix: Option<bool>) -> Pipeline {
     let space = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
     let mut steps = vec![
@@ -136,7 +136,7 @@ fn sentence_piece(prefix: Option<bool>) -> Pipeline {
     Pipeline { normalizer, pre_tokenizer, decoder, ignore_merges: false, byte_fallback: true }
 }
 
-/// Replaces runs of spaces, which Gemma's files contain literally, by `▁▁`, as they are merged.
+/// Replaces runs of spaces, which Gemma's files contain literally, by runs of `▁`, the form in which they are merged.
 fn spaces(token: String) -> String {
     if !token.is_empty() && token.chars().all(|c| c == ' ') { token.replace(' ', "▁") } else { token }
 }
@@ -154,8 +154,8 @@ fn merges(metadata: &Metadata<'_>) -> Result<Vec<(String, String)>> {
         .ok_or_else(|| Error::data("an entry of `tokenizer.ggml.merges` is not a pair").help("fetch the file again"))
 }
 
-/// Returns the merges that a vocabulary implies: every token that two others form, the best score first. Among the
-/// pairs that form one token, those with the longer left part come first, as in transformers.
+/// Returns the merges that a vocabulary implies: every token that two others form, in the order of falling scores.
+/// Among the pairs that form one token, pairs with a longer left part come first, as in transformers.
 fn implied_merges(tokens: &[String], scores: &[f32]) -> Vec<(String, String)> {
     let ids: HashMap<&str, usize> = tokens.iter().enumerate().map(|(i, t)| (t.as_str(), i)).collect();
     let mut merges: Vec<(f32, usize, &str, &str)> = Vec::new();
@@ -190,7 +190,8 @@ fn added(metadata: &Metadata<'_>, tokens: &[String]) -> Result<Vec<Value>> {
     Ok(tokens.iter().zip(&kinds).enumerate().filter_map(entry).collect())
 }
 
-/// Returns the tokens that other programs add before a text, where the file requires it; encoding here adds none.
+/// Returns the tokens that other programs add before a text if the file requires them; encoding in this crate adds
+/// none.
 fn beginning(metadata: &Metadata<'_>, tokens: &[String]) -> Result<Value> {
     let add_bos = metadata.flag_or("tokenizer.ggml.add_bos_token", false)?;
     let begin = metadata.token("bos").and_then(|id| Some((id, tokens.get(id as usize)?)));

@@ -1,9 +1,9 @@
-//! Causal attention over one sequence, with grouped key-value heads (Ainslie et al., arXiv 2305.13245).
+//! Computes causal attention over one sequence, with grouped key-value heads (Ainslie et al., arXiv 2305.13245).
 //!
-//! A block of queries sees only the keys up to its own end, and with a sliding window only those from the window of its
-//! first query on; the rest of the square is never computed. Only the log-sum-exp of each row is kept; the backward
-//! computes the probabilities again block by block (Dao et al., arXiv 2205.14135). A row of `qkv` is `[query heads |
-//! key heads | value heads]`, already rotated.
+//! A block of queries reads only the keys up to the end of the block, and with a sliding window only the keys from the
+//! window of its first query on. The kernels never compute the rest of the square. The forward pass keeps only the
+//! log-sum-exp of each row, and the backward pass computes the probabilities again block by block (Dao et al., arXiv
+//! 2205.14135). A row of `qkv` is `[query heads | key heads | value heads]`, already rotated.
 
 use super::vector::{dot, exp_sum, largest, transpose};
 use super::{KernelScalar, MatrixView, product};
@@ -31,7 +31,7 @@ impl Heads {
     pub fn new(queries: usize, keys: usize, dim: usize) -> Self {
         Self { queries, keys, dim, scale: 1.0 / (dim as f64).sqrt(), window: None }
     }
-    /// Returns the first token that the query at `place` sees.
+    /// Returns the first token that the query at position `place` sees.
     fn first_seen(self, place: usize) -> usize {
         self.window.map_or(0, |w| (place + 1).saturating_sub(w))
     }
@@ -50,7 +50,7 @@ impl Heads {
     }
 }
 
-/// Memory that calls share; it grows to the longest sequence.
+/// Buffers that calls share. They grow to the longest sequence.
 #[derive(Debug, Clone, Default)]
 pub struct AttentionBuffers<T> {
     scores: Vec<T>,
@@ -169,7 +169,7 @@ pub fn backward<T: KernelScalar>(
     }
 }
 
-/// A block of queries and the keys that they see together.
+/// A block of queries and the keys that the queries see together.
 #[derive(Clone, Copy)]
 struct QueryBlock {
     heads: Heads,
@@ -195,7 +195,8 @@ impl QueryBlock {
 }
 
 vectorized! {
-    /// Converts each row of scores to probabilities over the columns that it sees, 0 elsewhere; keeps the log-sum-exp.
+    /// Converts each row of scores to probabilities over the columns that the row sees, 0 elsewhere. Stores the
+    /// log-sum-exp of each row in `log_sums`.
     fn softmax(scores: &mut [T], block: QueryBlock, scale: T, log_sums: &mut [T], stride: usize) {
         for (r, row) in scores.chunks_exact_mut(block.seen).enumerate() {
             let columns = block.columns(r);
@@ -215,7 +216,8 @@ vectorized! {
 }
 
 vectorized! {
-    /// Converts scores to probabilities again, and the gradients of probabilities to those of unscaled scores.
+    /// Computes the probabilities of scores again, and converts the gradients of probabilities to gradients of unscaled
+    /// scores.
     fn softmax_backward(
         scores: &mut [T],
         d_scores: &mut [T],
@@ -247,7 +249,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Computes Σ out · d_out of each row: the term of the softmax's normalization.
+    /// Computes Σ out · d_out of each row, the normalization term of the softmax's backward.
     fn row_dots(a: &[T], b: &[T], stride: usize, dim: usize, sums: &mut [T]) {
         for (r, sum) in sums.iter_mut().enumerate() {
             *sum = dot(&a[r * stride..r * stride + dim], &b[r * stride..r * stride + dim]);

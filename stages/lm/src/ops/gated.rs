@@ -1,4 +1,4 @@
-//! Gated units (Shazeer, arXiv 2002.05202): y = act(gate) · up, with gate and up adjacent in one row.
+//! Computes gated units (Shazeer, arXiv 2002.05202): y = act(gate) · up, with gate and up adjacent in one row.
 //!
 //! Both activations have the form x · sigmoid(z(x)): SiLU with z = x, and GELU's tanh form (arXiv 1606.08415) with z =
 //! 2·√(2/π)·(x + 0.044715·x³), because (1 + tanh u) / 2 = sigmoid(2u).
@@ -16,8 +16,8 @@ pub fn forward<T: super::KernelScalar>(activation: Activation, gate_up: &[T], wi
     }
 }
 
-/// Computes the backward from the gradient `dy` of y: writes the gradients of gate and up to `d_gate_up`, and y once
-/// more to `y`.
+/// Computes the backward from the gradient `dy` of y: writes the gradients of gate and up to `d_gate_up`, and the
+/// recomputed y to `y`.
 pub fn backward<T: super::KernelScalar>(
     activation: Activation,
     gate_up: &[T],

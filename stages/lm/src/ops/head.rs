@@ -1,9 +1,9 @@
-//! The language head: log-probability and entropy of chosen tokens straight from hidden rows, as one node of candle's
-//! graph.
+//! Computes log-probability and entropy of chosen tokens from hidden rows, as one node of candle's graph.
 //!
-//! The forward keeps the logits for the backward if they are not too many; else both directions compute them for a few
-//! rows at a time. Gradients flow from both results to the hidden states and to the head's matrix. With p = softmax(z),
-//! z = logits / temperature: ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H).
+//! The forward pass keeps the logits for the backward pass if there are few enough of them. Otherwise both passes
+//! compute the logits for a few rows at a time. Gradients flow from both results to the hidden states and to the head's
+//! matrix. With p = softmax(z) and z = logits / temperature: ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j
+//! (log p_j + H).
 
 use super::vector::{exp_sum, largest, transpose};
 use super::{KernelScalar, MatrixView, product};
@@ -115,7 +115,7 @@ struct LanguageHeadOp<T> {
     learned: bool,
     /// Whether the forward keeps the logits.
     keep: bool,
-    /// The logits of all places, from the forward to the backward.
+    /// Logits of all places, kept by the forward for the backward.
     kept_logits: Mutex<Option<Vec<T>>>,
 }
 
@@ -161,8 +161,8 @@ impl<T: KernelScalar> LanguageHeadOp<T> {
         out
     }
 
-    /// Sets unused logits so far below the others that they add 0 to every sum. Minus infinity would make the entropy's
-    /// 0 · ∞ a NaN.
+    /// Sets unused logits so far below the others that they add 0 to every sum. Negative infinity would make 0 · ∞ in
+    /// the entropy a NaN.
     fn mask(&self, row: &mut [T]) {
         if !self.unused.is_empty() {
             let low = largest(row) - T::of(1e6);
@@ -182,8 +182,8 @@ impl<T: KernelScalar> LanguageHeadOp<T> {
         logits.chunks_exact_mut(vocabulary).for_each(|row| self.mask(row));
     }
 
-    /// Computes the gradients of hidden states and weight (empty if it is frozen) from those of both results (`[2,
-    /// n]`).
+    /// Computes the gradients of hidden states and weight (empty if it is frozen) from the gradients of both results
+    /// (`[2, n]`).
     fn gradients(&self, hidden: &[T], weight: &[T], width: usize, upstream: &[T]) -> (Vec<T>, Vec<T>) {
         let mut kept = self.kept_logits.lock().unwrap_or_else(PoisonError::into_inner).take();
         let transposed = TransposedHead::new(weight, width);
@@ -231,7 +231,7 @@ impl<T: KernelScalar> LanguageHeadOp<T> {
         (d_hidden, d_weight)
     }
 
-    /// Converts the logits of some places to their gradients, from those of the places' results.
+    /// Converts the logits of some rows to their gradients, given the gradients of the rows' results.
     fn logit_gradients(&self, places: &[(usize, usize)], slopes: (&[T], &[T]), logits: &mut [T], vocabulary: usize) {
         let inverse = T::of(1.0 / self.temperature);
         let slopes = slopes.0.iter().zip(slopes.1);

@@ -1,5 +1,5 @@
-//! RMS norm (Zhang and Sennrich, arXiv 1910.07467): y = x · w / √(mean(x²) + ε), over groups of `weight.len()`
-//! numbers.
+//! Computes the RMS norm (Zhang and Sennrich, arXiv 1910.07467): y = x · w / √(mean(x²) + ε), over groups of
+//! `weight.len()` numbers.
 
 use super::KernelScalar;
 use super::vector::dot;
@@ -21,7 +21,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Computes y once more (same bits) from the kept scales.
+    /// Computes y again, with the same bits, from the kept scales.
     pub fn recompute(x: &[T], weight: &[T], scales: &[T], y: &mut [T]) {
         let width = weight.len();
         assert!(x.len() == y.len() && x.len() == scales.len() * width);

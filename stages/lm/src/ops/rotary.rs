@@ -1,6 +1,7 @@
-//! Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face: of the d rotated
-//! numbers of a head, number i forms a pair with number i + d/2. Training and generation share the tables and the
-//! rotation.
+//! Computes rotary position embeddings (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face.
+//!
+//! Number i of the d rotated numbers of a head forms a pair with number i + d/2. Training and generation share the
+//! tables and the rotation.
 
 use super::KernelScalar;
 use crate::families::Rope;
@@ -37,7 +38,8 @@ impl<T: KernelScalar> RotaryAngles<T> {
         let layout = RotaryLayout { stride: row.len(), heads: row.len() / head_dim, dim: head_dim, half };
         rotate(row, layout, &self.cos[at.clone()], &self.sin[at], false);
     }
-    /// Rotates the first `heads` heads of each row (row r is position r; rows are `stride` wide), forward or back.
+    /// Rotates the first `heads` heads of each row (row r is position r; rows are `stride` wide), forward, or in
+    /// reverse with `back`.
     pub fn rotate_rows(&self, rows: &mut [T], stride: usize, heads: usize, head_dim: usize, back: bool) {
         let layout = RotaryLayout { stride, heads, dim: head_dim, half: self.frequencies.len() };
         rotate(rows, layout, &self.cos, &self.sin, back);

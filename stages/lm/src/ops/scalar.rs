@@ -1,4 +1,4 @@
-//! The two number types of training: f32 computes, f64 checks.
+//! Defines the two number types of the training kernels: f32 for training, f64 for tests by finite differences.
 
 use candle_core::WithDType;
 use std::ops::Neg;
@@ -9,7 +9,7 @@ pub trait KernelScalar: WithDType + Neg<Output = Self> + Default + std::fmt::Deb
     const ZERO: Self;
     /// 1.
     const ONE: Self;
-    /// Converts to the nearest number of this type.
+    /// Returns the number of this type that is nearest to `value`.
     fn of(value: f64) -> Self;
     /// Returns e to the power of self; results below the smallest normal number may be 0.
     fn exp(self) -> Self;

@@ -1,7 +1,7 @@
 //! Compiles a portable loop several times, for wider vectors than the baseline, and picks the widest at run time.
 //!
-//! The binary targets any x86-64, whose baseline has neither wide vectors nor fused multiply-add. Other architectures
-//! run the plain loop.
+//! The binary targets any x86-64 processor, and the baseline of x86-64 has neither wide vectors nor fused multiply-add.
+//! Other architectures run the plain loop.
 
 /// Vector extensions of the running processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,8 @@ pub(crate) enum SimdLevel {
     Portable,
 }
 
-/// Returns the level. The standard library caches the detection; a call costs one atomic load.
+/// Returns the level of the running processor. The standard library caches the detection, so a call costs a few atomic
+/// loads.
 #[inline]
 pub(crate) fn level() -> SimdLevel {
     #[cfg(target_arch = "x86_64")]
@@ -54,10 +55,10 @@ macro_rules! vectorized {
                 portable::<T>($($arg),*)
             }
             match $crate::ops::simd::level() {
-                // SAFETY: `level` has just proved that the processor has these features.
+                // SAFETY: `level` returns V4 only if the processor has AVX-512 F, BW, DQ and VL, AVX2 and FMA.
                 #[cfg(target_arch = "x86_64")]
                 $crate::ops::simd::SimdLevel::V4 => unsafe { v4::<T>($($arg),*) },
-                // SAFETY: as above.
+                // SAFETY: `level` returns V3 only if the processor has AVX2 and FMA.
                 #[cfg(target_arch = "x86_64")]
                 $crate::ops::simd::SimdLevel::V3 => unsafe { v3::<T>($($arg),*) },
                 $crate::ops::simd::SimdLevel::Portable => portable::<T>($($arg),*),

@@ -1,4 +1,4 @@
-//! Each kernel against the same mathematics composed of candle's own differentiable operations, in float64.
+//! Compares each kernel with the same mathematics composed of candle's differentiable operations, in float64.
 
 use super::attention::{AttentionBuffers, Heads};
 use super::{attention, gated, head, norm, rotary};

@@ -1,4 +1,4 @@
-//! Sums, scaled additions and transposes over slices.
+//! Provides sums, scaled additions and transposes over slices.
 
 use super::KernelScalar;
 

@@ -1,5 +1,5 @@
-//! Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101), with bias correction as in Kingma and Ba
-//! (arXiv 1412.6980).
+//! Implements Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101), with bias correction as in
+//! Kingma and Ba (arXiv 1412.6980).
 
 use super::Gradients;
 use crate::checkpoint::{Numbers, save_numbers};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use trainyard_core::{Error, Result};
 
-/// Hyper-parameters. The learning rate is given at each step.
+/// Options of AdamW. [`AdamW::step`] takes the learning rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamWConfig {
     /// Decay of the mean of gradients, in [0, 1).
@@ -20,9 +20,9 @@ pub struct AdamWConfig {
     pub beta2: f64,
     /// Added to the root of the corrected mean of squares, against division by 0.
     pub epsilon: f64,
-    /// Applied to matrices only: vectors (norms, biases) never decay.
+    /// Decay of the weights of matrices; vectors (norms, biases) never decay.
     pub weight_decay: f64,
-    /// Gradients are scaled down to this global norm before the step; none = no clipping.
+    /// Maximum global norm of the gradients, to which a step scales larger ones down; `None` = no clipping.
     pub max_norm: Option<f64>,
 }
 
@@ -60,7 +60,7 @@ pub struct AdamW {
 const PIECE: usize = 16_384;
 
 impl AdamW {
-    /// Creates the optimizer; the parameters are shared with the model, and moments start at 0.
+    /// Creates an optimizer that shares `parameters` with the model; all moments start at 0.
     pub fn new(parameters: &BTreeMap<String, Var>, config: AdamWConfig) -> Self {
         let zero = |v: &Var| Moments {
             first: vec![0.0; v.elem_count()],
@@ -70,13 +70,14 @@ impl AdamW {
         let moments = parameters.iter().map(|(name, v)| (name.clone(), zero(v))).collect();
         Self { config, parameters: parameters.clone(), moments, steps: 0 }
     }
-    /// Returns the number of steps, including those before a checkpoint was loaded.
+    /// Returns the number of steps, including those before the state was loaded.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Runs one update with learning rate `rate`. Gradients that are not finite leave the state unchanged and are an
-    /// error of kind data.
+    /// Updates the parameters in place with learning rate `rate`.
+    ///
+    /// Errors: data, if the gradients are not finite; the state is then unchanged.
     pub fn step(&mut self, gradients: &Gradients, rate: f64) -> Result<StepReport> {
         let norm = gradients.global_norm();
         if !norm.is_finite() {
@@ -96,7 +97,7 @@ impl AdamW {
                 gradient,
                 moments: Mutex::new(moments),
                 clip: clip as f32,
-                // 1 - β is rounded once: 1 - f32(0.999) is off by 5e-5 of itself
+                // 1 - β is rounded once: 1 - f32(0.999) has a relative error of 1.3e-5.
                 beta1: (c.beta1 as f32, (1.0 - c.beta1) as f32),
                 beta2: (c.beta2 as f32, (1.0 - c.beta2) as f32),
                 keep: (1.0 - decay) as f32,
@@ -125,8 +126,8 @@ impl AdamW {
         }
         save_numbers(path, &state)
     }
-    /// Restores the state that [`AdamW::save`] wrote, as `load_tensors` reads it, for the same parameters; the error
-    /// names a missing or misshapen tensor.
+    /// Restores the state that [`AdamW::save`] wrote, as `load_tensors` reads it, for the same parameters. Errors name
+    /// a missing or misshapen tensor.
     pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |key: &str, shape: &[usize]| {
             let tensor = state.get(key).ok_or_else(|| Error::data(format!("the optimizer state lacks `{key}`")))?;
@@ -164,7 +165,7 @@ pub(crate) fn not_finite(name: Option<&str>, steps: u64) -> Error {
         .help("lower the learning rate, or check the loss for infinities")
 }
 
-/// The element-wise update of one parameter, in place.
+/// Element-wise in-place update of one parameter.
 struct AdamWUpdate<'a> {
     gradient: &'a [f32],
     moments: Mutex<&'a mut Moments>,

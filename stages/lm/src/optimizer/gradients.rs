@@ -1,4 +1,4 @@
-//! Gradients by parameter name: collected from a graph, added over micro-batches, measured, clipped.
+//! Collects gradients by parameter name from a graph, adds them over micro-batches, and measures their norm.
 //!
 //! Sums run in name order and element order on one fixed lane pattern, so a norm has the same bits for any number of
 //! threads.
@@ -17,8 +17,8 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Takes the gradient of every parameter out of a backward pass, freeing the original of each. A parameter without
-    /// one is an error of kind bug.
+    /// Takes the gradient of every parameter out of a backward pass and frees the original of each. Errors: bug, for a
+    /// parameter without a gradient.
     pub fn collect(parameters: &BTreeMap<String, Var>, mut store: GradStore) -> Result<Self> {
         let mut values = BTreeMap::new();
         for (name, var) in parameters {
@@ -31,7 +31,7 @@ impl Gradients {
         }
         Ok(Self { values })
     }
-    /// Adds another micro-batch's gradients; both must have the same parameters.
+    /// Adds another micro-batch's gradients. Errors: bug, if the parameters differ.
     pub fn add(&mut self, other: &Self) -> Result<()> {
         if self.values.len() != other.values.len() {
             return Err(Error::bug("cannot add gradients of different models"));
@@ -44,7 +44,7 @@ impl Gradients {
         }
         Ok(())
     }
-    /// Returns the gradient of one parameter, flat.
+    /// Returns the gradient of one parameter in row order, or `None` if there is no such parameter.
     pub fn get(&self, name: &str) -> Option<&[f32]> {
         self.values.get(name).map(Vec::as_slice)
     }

@@ -1,7 +1,7 @@
-//! AdamW, gradient clipping and learning-rate schedules.
+//! Implements AdamW, gradient clipping and learning-rate schedules.
 //!
-//! candle's AdamW hides its moments, so it cannot be resumed, and it skips parameters without a gradient. This one
-//! keeps its state by parameter name, saves and loads it, and treats a missing gradient as an error.
+//! candle's AdamW hides its moments, so it cannot be resumed, and it skips parameters without a gradient. [`AdamW`]
+//! keeps its state by parameter name, saves and loads that state, and treats a missing gradient as an error.
 
 mod adamw;
 mod gradients;

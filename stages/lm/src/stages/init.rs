@@ -1,4 +1,5 @@
-//! `model/init`: a model to start from, with random weights or from a Hugging Face folder.
+//! Implements `model/init`, which creates a model with random weights or imports one from a Hugging Face folder or a
+//! GGUF file.
 
 use crate::adapter::{AdapterShape, peft};
 use crate::checkpoint::SaveOptions;
@@ -283,14 +284,14 @@ impl trainyard_api::PreparedOptions for ModelInitConfig {
 }
 
 impl ModelInitConfig {
-    /// Returns tokenizer and template of the folder `from`, or `None` if it does not exist yet or the template is
-    /// another.
+    /// Returns tokenizer and template of the folder `from`, or `None` for a new model, if the folder does not exist
+    /// yet, or if the options replace its template.
     fn given_chat(&self) -> Option<Result<ChatEncoder>> {
         let folder = Path::new(self.from.as_deref().filter(|_| !self.is_new() && self.template.is_none())?);
         folder.join("tokenizer.json").is_file().then(|| ModelFolder::load_chat(folder))
     }
-    /// Returns the shape of the model: that of the given one, or that of a new one, whose vocabulary may turn out
-    /// smaller.
+    /// Returns the shape of the model, or `None` if `from` does not exist yet or cannot be read. The vocabulary of a
+    /// new model may turn out smaller.
     fn known_shape(&self) -> Option<ModelConfig> {
         if self.is_new() {
             return Some(self.shape(self.tokenizer.vocabulary_size.unwrap_or(1)));
@@ -314,7 +315,7 @@ impl ModelInitConfig {
         there.then(|| peft::read_shape(folder, shape))
     }
     /// Returns whether the model is new. An empty `from` counts as omitted, so that a workflow parameter can switch
-    /// between the two.
+    /// between a new and a given model.
     fn is_new(&self) -> bool {
         self.from.as_deref().is_none_or(str::is_empty)
     }
@@ -372,7 +373,7 @@ fn create(config: &ModelInitConfig, context: &StageContext) -> Result<ModelFolde
     ModelFolder::new(shape, decoder.weights()?, ChatEncoder::new(tokenizer, template.template()?)?, generation)
 }
 
-/// Returns the contents of all messages, and the answers of problems.
+/// Returns the contents of all messages and the expected answers of problems.
 fn texts(context: &StageContext) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for artifact in context.many("corpus") {

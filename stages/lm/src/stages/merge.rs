@@ -1,4 +1,4 @@
-//! `model/merge`: adds a model's adapter to its weights.
+//! Implements `model/merge`, which adds a model's adapter to its weights.
 
 use crate::checkpoint::SaveOptions;
 use crate::folder::ModelFolder;

@@ -1,4 +1,4 @@
-//! Stage kinds that need only language models.
+//! Contains the stage kinds that need only language models.
 
 pub mod init;
 pub mod merge;

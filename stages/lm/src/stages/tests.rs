@@ -1,4 +1,4 @@
-//! `model/init` from options to files.
+//! Tests `model/init` from options to files.
 
 use super::init::{Init, ModelInitConfig};
 use crate::folder::ModelFolder;

@@ -1,4 +1,6 @@
-//! `data/tokenize`: tokens of trajectories, computed once for all trainings that use them.
+//! Implements `data/tokenize`, which computes the tokens of trajectories once for all trainings that use them.
+//!
+//! See `docs/design/0024-import-and-tokenize.md`.
 
 use crate::examples::{Packer, TokenizedTrajectory, expect_same_text, tokenize};
 use crate::folder::ModelFolder;
@@ -16,7 +18,7 @@ use trainyard_core::{
 };
 use trainyard_tables::{Message, TableBuilder, TableRowReader, TableRowWriter, TokenPack, Trajectory};
 
-/// The output, and the corresponding input of `sft`.
+/// Name of the stage's output port and of the input port of `sft` that takes it.
 pub const PORT: &str = "tokenized";
 const QUARANTINE: &str = "quarantine";
 /// Maximum reasons in an error.
@@ -164,7 +166,7 @@ fn rendering(chat: &ChatEncoder) -> Digest {
     Digest::of(shown.join("\0").as_bytes())
 }
 
-/// Returns what tokens depend on in addition to the trajectories, by name.
+/// Returns by name the facts on which the tokens depend in addition to the trajectories.
 fn facts(model: &ModelFolder, mask_errored_turns: bool) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([
         ("tokenizer_digest", json!(model.tokenizer_digest())),
@@ -174,7 +176,8 @@ fn facts(model: &ModelFolder, mask_errored_turns: bool) -> BTreeMap<&'static str
     ])
 }
 
-/// Rejects tokens that differ from those that a training with this model and this option would create. Errors: invalid.
+/// Checks that tokens equal those that a training with this model and this option would create. Errors: invalid, naming
+/// the difference.
 pub fn expect_compatible_tokens(artifact: &InputArtifact, model: &ModelFolder, mask_errored_turns: bool) -> Result<()> {
     let name = |key: &str| match key {
         "tokenizer_digest" => "another tokenizer",
@@ -267,7 +270,7 @@ impl TokenizeProgress {
         }
         Ok(())
     }
-    /// Fails if too many rows were rejected, or all.
+    /// Checks the share of rejected rows. Errors: too many rows were rejected, or no row was encoded.
     fn check_quarantine(&self, config: &TokenizeConfig) -> Result<()> {
         let all = self.rows + self.refused.len() as u64;
         if self.rows > 0 && self.refused.len() as f64 <= all as f64 * config.max_quarantined {

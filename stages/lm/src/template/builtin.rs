@@ -1,4 +1,4 @@
-//! The built-in chat templates.
+//! Defines the built-in chat templates.
 
 use super::chat_template::ChatTemplate;
 use crate::tokenizer::special;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Digest, Result};
 
-/// SHA-256 of the sources of earlier versions. They render the same text, without the marks around the agent's text.
+/// SHA-256 of the sources of earlier versions, which render the same text without the marks around the agent's text.
 const FORMER: [&str; 2] = [
     "c4aefb18de5fe04855b5c3cdc081bd039fc1eeceec437e1521f6025a59e7d5dd",
     "8dd20c68235b58eff13203e6eed8800f0eebf830b238f56d8e510826fe069bf8",
@@ -33,7 +33,7 @@ impl BuiltinTemplate {
             Self::Chatml => include_str!("chatml.jinja"),
         }
     }
-    /// Returns whether this is the source of a built-in template, of this version or an earlier one.
+    /// Returns whether a text is the source of a built-in template, of this version or an earlier one.
     pub fn is_builtin_source(source: &str) -> bool {
         [Self::Compact, Self::Chatml].iter().any(|builtin| builtin.source() == source)
             || FORMER.contains(&Digest::of(source.as_bytes()).as_str())

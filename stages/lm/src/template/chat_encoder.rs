@@ -1,4 +1,4 @@
-//! The pair of a tokenizer and a template that fit each other.
+//! Joins a tokenizer and a template that fit each other.
 
 use super::chat_template::ChatTemplate;
 use super::message::{has_calls_to_render, with_separate_calls};
@@ -12,7 +12,7 @@ use std::ops::Range;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// A tokenizer and a template that fit each other, which encode messages.
+/// A tokenizer and a template that fit each other. Renders and encodes messages.
 #[derive(Debug, Clone)]
 pub struct ChatEncoder {
     tokenizer: Tokenizer,
@@ -26,8 +26,8 @@ pub struct ChatEncoder {
 }
 
 impl ChatEncoder {
-    /// Joins the two. Errors (kind invalid): the template drops an assistant's content, or ends an assistant message
-    /// without an added token of the tokenizer.
+    /// Joins a tokenizer and a template. Errors (kind invalid): the template drops an assistant's content, or ends an
+    /// assistant message without an added token of the tokenizer.
     pub fn new(tokenizer: Tokenizer, template: ChatTemplate) -> Result<Self> {
         let mut options = RenderOptions::default();
         let named = tokenizer.named_tokens().into_iter().map(|(name, token)| (name, Value::String(token)));
@@ -57,7 +57,7 @@ impl ChatEncoder {
             stop_tokens,
         })
     }
-    /// Renders with these options from now on.
+    /// Returns the encoder with these options for rendering.
     #[must_use]
     pub fn with_options(mut self, options: &TemplateOptions) -> Self {
         self.options.variables.extend(options.variables.clone());
@@ -72,7 +72,7 @@ impl ChatEncoder {
         self.options.tools = Some(tools);
         self
     }
-    /// Sets whether the template writes the calls of given turns, in whatever form their contents have them, and
+    /// Sets whether the template writes the calls of given turns, regardless of their form in the content, and
     /// describes the tools of environments.
     #[must_use]
     pub fn with_native_calls(mut self, native: bool) -> Self {
@@ -84,12 +84,12 @@ impl ChatEncoder {
     pub fn is_native(&self) -> bool {
         self.native
     }
-    /// Returns whether the template describes the tools of the environment of a row. Where tools are set, it describes
-    /// those.
+    /// Returns whether the template describes the tools of the environment of a row. If tools are set by
+    /// [`ChatEncoder::with_tools`], the template describes those instead.
     pub(super) fn describes_environments(&self) -> bool {
         self.native && self.options.tools.is_none()
     }
-    /// Returns a given turn in the form for the template.
+    /// Returns a given turn in the form that the template reads.
     pub(super) fn prepare_given(&self, message: &Message) -> Result<Message> {
         if self.native_calls { with_separate_calls(message) } else { Ok(message.clone()) }
     }
@@ -97,7 +97,7 @@ impl ChatEncoder {
     pub fn describes_tools(&self) -> bool {
         probe::describes_tools(&self.template, &self.options)
     }
-    /// Adds stop tokens (those of `generation_config.json`).
+    /// Adds stop tokens, such as those of `generation_config.json`.
     #[must_use]
     pub fn with_stop_tokens(mut self, tokens: &[u32]) -> Self {
         for &token in tokens {
@@ -107,11 +107,9 @@ impl ChatEncoder {
         }
         self
     }
-    /// Returns the tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
-    /// Returns the template.
     pub fn template(&self) -> &ChatTemplate {
         &self.template
     }
@@ -123,7 +121,8 @@ impl ChatEncoder {
     pub fn stop_tokens(&self) -> &[u32] {
         &self.stop_tokens
     }
-    /// Checks the support of tools. Errors (kind invalid): the template loses the results of tools, or rejects them.
+    /// Checks the template's support of tools. Errors (kind invalid): the template loses the results of tools, or
+    /// rejects them.
     pub fn expect_tools(&self) -> Result<()> {
         let Some(reason) = &self.tool_support.lost else { return Ok(()) };
         Err(Error::invalid(format!("the chat template cannot show tool results: {reason}"))
@@ -157,7 +156,7 @@ impl ChatEncoder {
             }
         }
     }
-    /// Renders a prompt with further variables over those of the options.
+    /// Renders a prompt; `variables` take precedence over those of the options.
     pub(super) fn render_prompt(
         &self,
         messages: &[Message],
@@ -200,11 +199,11 @@ impl ChatEncoder {
             .help("set template variables that fit the rows, such as `enable_thinking`, or remove the row")
         })
     }
-    /// Returns where the last added token ends, if only white space follows it.
+    /// Returns the end of the last added token, or `None` unless only white space follows it.
     fn after_end(&self, text: &str) -> Option<usize> {
         self.last_added(text).map(|last| last.end)
     }
-    /// Returns where the last added token begins.
+    /// Returns the start of the last added token, or `None` unless only white space follows it.
     pub(super) fn last_end(&self, text: &str) -> Option<usize> {
         self.last_added(text).map(|last| last.start)
     }
@@ -218,7 +217,9 @@ impl ChatEncoder {
     }
 }
 
-/// Returns the last part of a text that shows earlier turns differently from the context of its answer.
+/// Returns the part of `text` that contains the answer, for a text that shows earlier turns differently from the
+/// context of the answer: the text after the last generation prompt `prompt`, or the text from the content of `message`
+/// on. Returns `None` if neither is found.
 fn answer_suffix(prompt: &str, text: &str, message: &Message) -> Option<String> {
     let content = message.content.trim();
     let start = match text.rfind(prompt) {

@@ -1,4 +1,4 @@
-//! A chat template: messages to text.
+//! Renders messages to text with a chat template.
 
 use super::environment::{NAME, TODAY, environment};
 use super::message::values;
@@ -12,7 +12,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 use trainyard_tables::Message;
 
-/// A Jinja chat template, compiled, with its identity. Cheap to clone.
+/// A compiled Jinja chat template with its digest. A clone is cheap.
 #[derive(Clone)]
 pub struct ChatTemplate {
     source: Arc<str>,

@@ -1,17 +1,17 @@
-//! Templates that rewrite earlier turns: learned and read tokens, turn by turn.
+//! Tests templates that rewrite earlier turns: learned and read tokens, turn by turn.
 
 use super::*;
 use crate::tokenizer::{character_tokenizer, special};
 use trainyard_tables::Message;
 
-/// Shows only thoughts of the turns after the last user, as Qwen3 and related models do.
+/// A template that shows only thoughts of the turns after the last user message, as Qwen3 and related models do.
 const FORGETS: &str = "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}\
     {% set ns.last = loop.index0 %}{% endif %}{% endfor %}\
     {% for m in messages %}<|{{ m.role }}|>{% set parts = m.content.split('</think>') %}\
     {% if m.role == 'assistant' and loop.index0 < ns.last %}{{ parts[-1] }}{% else %}{{ m.content }}{% endif %}\
     <|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-/// Opens a thought for the model, and never shows one, as DeepSeek's R1 does.
+/// A template that opens a thought for the model and never shows one, as DeepSeek's R1 does.
 const OPENS: &str = "{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1] }}<|end|>{% endfor %}\
     {% if add_generation_prompt %}<|assistant|><think>\n{% endif %}";
 
@@ -126,7 +126,7 @@ fn trimmed_white_space_starts_no_new_context() {
     );
 }
 
-/// Shows results only of calls that are separate from the text, as Gemma 4 does.
+/// A template that shows results only of calls that are separate from the text, as Gemma 4 does.
 const APART: &str = "{% for m in messages %}{% if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}\
     {% for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }}:{{ c.function.arguments.a }}</tool_call>\
     {% endfor %}\

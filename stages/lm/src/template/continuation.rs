@@ -1,9 +1,9 @@
-//! A conversation of an external program, which has only parsed messages and sends them back with every call.
+//! Continues a conversation of an external program, which has only parsed messages and sends them back with every call.
 //!
-//! Templates do not reproduce the tokens of a turn that is rendered again: calls change their spaces, thoughts are
-//! dropped. So the tokens of sampled turns are kept here regardless of the template, and only the text after the last
-//! of them is encoded. Where the template has rewritten earlier turns, a placeholder for the last turn locates that
-//! text.
+//! A template that renders a turn again does not reproduce its tokens: spaces in calls change, thoughts are dropped.
+//! The conversation therefore keeps the tokens of sampled turns regardless of the template and encodes only the text
+//! after the last of them. If the template has rewritten earlier turns, a placeholder for the last turn locates that
+//! text. See `docs/design/0022-templates.md`.
 
 use super::conversation::TokenizedConversation;
 use super::message::with_separate_calls;
@@ -13,7 +13,7 @@ use trainyard_tables::Message;
 /// Text that occurs in no template, and that JSON does not escape.
 const PLACEHOLDER: &str = "trainyard-turn-Qz7kq";
 
-/// Continuation of a conversation.
+/// Result of [`TokenizedConversation::continue_turn`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnContinuation {
     /// New tokens for `Generator::append`; they end with the generation prompt.
@@ -23,10 +23,10 @@ pub struct TurnContinuation {
 }
 
 impl TokenizedConversation<'_> {
-    /// Adds messages after a sampled turn and opens the next turn in the same context: all tokens so far stay. Returns
-    /// `None`, without a change, if the template shows no end of the last turn to continue from.
+    /// Adds messages after a sampled turn and opens the next turn in the same context, so that all tokens so far stay.
+    /// Returns `None`, without a change, if the template shows no end of the last turn to continue from.
     ///
-    /// Where [`TokenizedConversation::observe`] would stay in its context too, both give the same tokens. Assistant
+    /// If [`TokenizedConversation::observe`] would stay in its context too, both give the same tokens. Assistant
     /// messages among `messages` count as given, not as turns of the agent.
     ///
     /// Errors: kind data (the template rejects the messages, or the tokenizer cannot express them).
@@ -62,15 +62,16 @@ impl TokenizedConversation<'_> {
     fn rendered(&self, messages: &[Message], open: bool) -> Result<String> {
         self.chat.render(messages, open, self.tools.as_deref())
     }
-    /// Encodes a text from a place on, which shows the messages from `first` on.
+    /// Encodes `text` from the byte `known` on; that part shows the messages from `first` on.
     fn encode_after(&self, text: &str, known: usize, messages: &[Message], first: usize) -> Result<Vec<u32>> {
         let (before, piece) = text.split_at(known);
         self.chat.encode_external(piece, before, messages, first, |messages| self.rendered(messages, true))
     }
-    /// Returns where the turn of the placeholder ends: before its end token if the turn was cut, else after it.
+    /// Returns the position at which the turn of the placeholder ends: before its end token if the turn was cut, else
+    /// after the token. Returns `None` if the template shows no such end.
     fn placeholder_end(&self, text: &str, until: &[Message]) -> Result<Option<usize>> {
         let alone = self.rendered(until, false)?;
-        // The text after it may contain the same string.
+        // The text after the placeholder may contain the same string.
         let Some((count, (at_alone, _))) = alone.match_indices(PLACEHOLDER).enumerate().last() else { return Ok(None) };
         let Some((at, _)) = text.match_indices(PLACEHOLDER).nth(count) else { return Ok(None) };
         let (rest, alone) = (&text[at + PLACEHOLDER.len()..], &alone[at_alone + PLACEHOLDER.len()..]);
@@ -100,8 +101,8 @@ impl TokenizedConversation<'_> {
     }
 }
 
-/// Returns whether a piece that ends with these messages is the same after the turn itself, and contains them all: some
-/// templates put results before the text of their turn.
+/// Returns whether `piece`, the end of a text after the placeholder, also ends the text with the turn itself and
+/// contains all `messages`. Some templates put results before the text of their turn.
 fn is_continuation(piece: &str, text: &str, messages: &[Message]) -> bool {
     let misplaced = |m: &Message| text.contains(m.content.trim()) && !piece.contains(m.content.trim());
     text.ends_with(piece) && !messages.iter().any(misplaced)

@@ -1,10 +1,12 @@
-//! Conversations of an external program: the tokens of earlier turns stay, whatever a template shows of them.
+//! Tests conversations of an external program: the tokens of earlier turns stay, regardless of the template's text for
+//! them.
 
 use super::*;
 use crate::tokenizer::{character_tokenizer, special};
 use trainyard_tables::Message;
 
-/// Shows only thoughts of the turns after the last user, and writes calls with different spaces.
+/// A template that shows only thoughts of the turns after the last user message, and writes calls with different
+/// spaces.
 const FORGETS: &str = "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}\
     {% set ns.last = loop.index0 %}{% endif %}{% endfor %}\
     {% for m in messages %}<|{{ m.role }}|>{% set parts = m.content.split('</think>') %}\
@@ -12,18 +14,18 @@ const FORGETS: &str = "{% set ns = namespace(last=0) %}{% for m in messages %}{%
     {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}\
     <|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-/// Opens a thought for the model, and never shows one.
+/// A template that opens a thought for the model and never shows one.
 const OPENS: &str = "{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1] }}<|end|>{% endfor %}\
     {% if add_generation_prompt %}<|assistant|><think>\n{% endif %}";
 
-/// Shows results only of calls that are separate from the text.
+/// A template that shows results only of calls that are separate from the text.
 const APART: &str = "{% for m in messages %}{% if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}\
     {% for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }}:{{ c.function.arguments.a }}</tool_call>\
     {% endfor %}\
     <|end|>{% elif m.tool_call_id %}<|tool|>{{ m.name }}={{ m.content }}<|end|>{% endif %}{% endfor %}\
     {% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-/// Drops the last answer after a further user message.
+/// A template that drops the last answer after a further user message.
 const DROPS: &str = "{% for m in messages %}{% if m.role != 'assistant' or loop.last %}<|{{ m.role }}|>{{ m.content }}\
     <|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 

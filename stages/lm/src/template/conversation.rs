@@ -1,10 +1,10 @@
-//! A conversation that grows by messages and by sampled tokens, and its tokens.
+//! Tracks a conversation that grows by messages and by sampled tokens, and its tokens.
 //!
 //! A context is the model's input before a turn: the template's text of all messages so far, up to the start of the
 //! turn. While a template only adds to its text, one sequence contains all turns, with each piece encoded separately
-//! and sampled tokens unchanged. Where a template rewrites earlier text (it removes thoughts from earlier turns), the
-//! next turn begins another context, encoded from the template's new text, in which earlier turns are read and not
-//! learned again.
+//! and sampled tokens unchanged. If a template rewrites earlier text (it removes thoughts from earlier turns), the next
+//! turn begins another context, which is encoded from the template's new text. Earlier turns in that context are read
+//! but not learned again. See `docs/design/0022-templates.md`.
 
 use super::chat_encoder::ChatEncoder;
 use super::conversation_tokens::ConversationTokens;
@@ -55,8 +55,8 @@ impl<'a> TokenizedConversation<'a> {
         conversation.finish()?;
         Ok(conversation.into_parts().1)
     }
-    /// Encodes a row, with the tools that it offers. Only a native template describes those of the row's environment,
-    /// as in rollouts.
+    /// Encodes a row with its tools. Only a native template describes the tools of the row's environment, as in
+    /// rollouts.
     pub fn encode_row(chat: &'a ChatEncoder, row: &Trajectory) -> Result<ConversationTokens> {
         let of_environment = row.environment_tools.as_ref().filter(|_| chat.describes_environments());
         Self::encode(chat, &row.messages, row.tools.as_ref().or(of_environment).map(String::as_str))
@@ -95,7 +95,7 @@ impl<'a> TokenizedConversation<'a> {
         Ok(())
     }
     /// Ends the prompt and opens the agent's first turn. No token of the prompt counts as the agent's, even in
-    /// assistant messages, and turns are counted from here.
+    /// assistant messages, and turns are counted from this call on.
     pub fn open_first_turn(&mut self) -> Result<()> {
         self.turn = 0;
         self.open_turn()?;
@@ -165,7 +165,7 @@ impl<'a> TokenizedConversation<'a> {
         (self.messages, self.encoded)
     }
 
-    /// Reads messages after the last turn, which open no other.
+    /// Encodes messages after the last turn without opening another turn.
     fn finish(&mut self) -> Result<()> {
         if self.read == self.messages.len() {
             return Ok(());
@@ -176,7 +176,7 @@ impl<'a> TokenizedConversation<'a> {
             None => Ok(()),
         }
     }
-    /// Adds one given assistant message.
+    /// Adds one given assistant message as a turn.
     fn answer(&mut self, message: &Message) -> Result<()> {
         self.open_turn()?;
         let context = std::mem::take(&mut self.text);
@@ -196,7 +196,8 @@ impl<'a> TokenizedConversation<'a> {
         self.turn += 1;
         Ok(())
     }
-    /// Returns how much of a text has tokens already, or `None` if the template has rewritten that part.
+    /// Returns the length of the part of a text that already has tokens, or `None` if the template has rewritten that
+    /// part.
     pub(super) fn known(&self, text: &str) -> Option<usize> {
         let Some((body, stopped)) = &self.sampled else {
             return text.starts_with(&self.text).then_some(self.text.len());
@@ -236,7 +237,8 @@ impl<'a> TokenizedConversation<'a> {
         self.read = self.messages.len();
         Ok(())
     }
-    /// Encodes a piece that follows `before` in the text of all messages; those from `first` on are in it.
+    /// Encodes a piece that follows `before` in the text of all messages; the piece contains the messages from `first`
+    /// on.
     fn piece(&self, piece: &str, before: &str, first: usize, open: bool) -> Result<Vec<u32>> {
         let render = |messages: &[Message]| self.chat.render(messages, open, self.tools.as_deref());
         self.chat.encode_external(piece, before, &self.messages, first, render)

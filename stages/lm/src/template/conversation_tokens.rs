@@ -1,4 +1,4 @@
-//! The tokens of a conversation.
+//! Holds the tokens of a conversation.
 
 use std::ops::Range;
 
@@ -7,15 +7,16 @@ use std::ops::Range;
 pub struct ConversationTokens {
     /// Tokens of all contexts, in order.
     pub token_ids: Vec<u32>,
-    /// True for the content of assistant messages and the token that ends them, each under the context before it; false
-    /// for those of a prompt that [`super::TokenizedConversation::open_first_turn`] has ended.
+    /// True for the content of assistant messages and the token that ends each of them, under the context before the
+    /// message; false for assistant messages of a prompt that [`super::TokenizedConversation::open_first_turn`] has
+    /// ended.
     pub loss_mask: Vec<bool>,
     /// Agent turn from 0; the prompt belongs to turn 0, an observation to the turn that it opens.
     pub turn: Vec<u16>,
     /// Tokens before the first assistant content, including the generation prompt.
     pub prompt_tokens: usize,
-    /// Where further contexts begin, because the template rewrote earlier text. Tokens after such a place do not see
-    /// those before it.
+    /// Indices at which further contexts begin, because the template rewrote earlier text. Tokens from such an index on
+    /// do not see the tokens before it.
     pub restarts: Vec<usize>,
 }
 
@@ -43,7 +44,7 @@ impl ConversationTokens {
         self.loss_mask.extend(other.loss_mask);
         self.turn.extend(other.turn.iter().map(|turn| turns + turn));
     }
-    /// Returns where the last context begins.
+    /// Returns the index at which the last context begins.
     pub(super) fn start(&self) -> usize {
         self.restarts.last().copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! The Jinja environment that Hugging Face's `apply_chat_template` offers, on minijinja.
+//! Builds the Jinja environment that Hugging Face's `apply_chat_template` offers, on minijinja.
 
 use super::json::JsonStyle;
 use jiff::civil::Date;
@@ -14,13 +14,13 @@ pub const NAME: &str = "chat_template";
 /// Variable with the date that `strftime_now` formats, as `2026-01-01`.
 pub const TODAY: &str = "_today";
 
-/// Compiles `source`.
+/// Compiles `source` in an environment with the functions and filters of Hugging Face.
 pub fn environment(source: &str) -> Result<Environment<'static>, Error> {
     let mut environment = Environment::new();
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_filter("tojson", tojson);
-    // Python cannot iterate over none.
+    // Python cannot iterate over `None`.
     environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
@@ -53,7 +53,7 @@ fn without_generation_tags(source: &str) -> String {
     out + rest
 }
 
-/// `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
+/// Implements the filter `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
 fn tojson(value: &Value, places: Rest<Value>, options: Kwargs) -> Result<Value, Error> {
     let given = |place: usize, name: &str| -> Result<Option<Value>, Error> {
         let value = match places.get(place) {

@@ -1,4 +1,4 @@
-//! External text inside the template's own: markup in it is ordinary text.
+//! Encodes external text between the template's own text, with markup in external text as ordinary text.
 
 use super::chat_encoder::ChatEncoder;
 use super::json::JsonStyle;
@@ -7,8 +7,8 @@ use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
 impl ChatEncoder {
-    /// Encodes an assistant's turn after `context`, including the token that ends it. Text of a stop token inside of it
-    /// is ordinary text.
+    /// Encodes an assistant's turn after `context`, including the token that ends the turn. The text of a stop token
+    /// inside the turn is ordinary text.
     pub(super) fn encode_answer(&self, context: &str, turn: &str) -> Result<Vec<u32>> {
         let tokenizer = self.tokenizer();
         let ids = tokenizer.encode_next(context, turn)?;
@@ -45,9 +45,9 @@ impl ChatEncoder {
         let tokens = self.stop_tokens().iter().filter_map(|id| self.tokenizer().token(*id));
         tokens.filter_map(|token| Some((text.find(&token)?, token))).min()
     }
-    /// Encodes a piece that follows `before` in the text of the messages. Messages of users and tools that contain
-    /// markup are found by rendering with placeholders in their place, and so are answers that contain the text of a
-    /// stop token.
+    /// Encodes a piece that follows `before` in the text of the messages. Renders the messages again with placeholders
+    /// to find user messages and tool results that contain markup, and answers that contain the text of a stop token,
+    /// and encodes these as ordinary text.
     pub(super) fn encode_external(
         &self,
         piece: &str,

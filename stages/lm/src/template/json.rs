@@ -1,4 +1,4 @@
-//! JSON as Python's `json.dumps` prints it, which is the output of Hugging Face's `tojson`.
+//! Prints JSON as Python's `json.dumps` does, which is the output of Hugging Face's `tojson`.
 //!
 //! Keys are in the order of the value, floats print as Python's `repr`, and no character is escaped for HTML.
 
@@ -24,7 +24,7 @@ impl JsonStyle {
         let item = if indent.is_some() { "," } else { ", " };
         Self { ensure_ascii: false, indent, separators: (item.to_string(), ": ".to_string()), sort_keys: false }
     }
-    /// Returns the text of a value. Errors: an undefined value, and one without a form in JSON.
+    /// Returns a value as JSON text. Errors: an undefined value, and a value without a form in JSON.
     pub fn text(&self, value: &Value) -> Result<String, Error> {
         let mut out = String::new();
         self.write(value, 0, &mut out)?;

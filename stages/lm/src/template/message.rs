@@ -1,4 +1,4 @@
-//! A message as templates see it.
+//! Converts messages to the values that templates read.
 
 use minijinja::Value;
 use minijinja::value::Serde;
@@ -53,9 +53,9 @@ const OPENERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|py
 
 /// Returns all messages as values. Errors: calls that are not a JSON list.
 ///
-/// The template writes calls in OpenAI's form (`{"function": …}`). Those of Trainyard's form (`{"name", …}`) are a copy
-/// of calls in the content: the template gets them where the content is empty or the style separates them. Then calls
-/// have ids, and the results after them refer to these.
+/// The template writes calls in OpenAI's form (`{"function": …}`). Calls in Trainyard's form (`{"name", …}`) repeat
+/// calls in the content, so the template gets them only if the content is empty or the style separates them. Such calls
+/// have ids, and the results after the calls refer to these ids.
 pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
     let mut ids = 0;
     // Ids and names of the last calls without a result.
@@ -131,7 +131,7 @@ fn name_of(call: &Value) -> Result<String> {
     Ok(function.get_attr("name").map_err(rejected)?.to_string())
 }
 
-/// Converts a call to OpenAI's form. One in that form is unchanged, except for the form of its arguments.
+/// Converts a call to OpenAI's form. A call that is already in OpenAI's form changes only in the form of its arguments.
 fn wrap(call: &Value, number: usize, style: CallStyle) -> Result<Value> {
     let function = function_of(call).unwrap_or_else(|| call.clone());
     let id = call.get_attr("id").ok().filter(|id| !id.is_none() && !id.is_undefined());

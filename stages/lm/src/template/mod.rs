@@ -1,8 +1,8 @@
-//! Chat templates: messages to text as Hugging Face renders them, and text to tokens.
+//! Renders messages to text as Hugging Face's chat templates do, and encodes the text as tokens.
 //!
 //! The template's text of new messages is encoded separately, so sampled tokens stay unchanged. A template that
 //! rewrites earlier text begins another context ([`TokenizedConversation`]). `strftime_now` returns the date of the
-//! options, never the clock's.
+//! options, never the clock's. See `docs/design/0022-templates.md`.
 
 mod builtin;
 mod chat_encoder;

@@ -1,4 +1,4 @@
-//! Detection of templates that describe tools and write calls, and of their format.
+//! Detects templates that describe tools and write calls, and the format of the calls.
 
 use super::builtin::BuiltinTemplate;
 use super::chat_encoder::ChatEncoder;
@@ -8,8 +8,8 @@ use trainyard_core::{Error, Result};
 /// Markers in the source of a template that writes calls, and the formats' names.
 const SIGNS: [(&str, &str); 3] = [("<function=", "qwen"), ("[TOOL_CALLS]", "mistral"), ("<tool_call>", "hermes")];
 
-/// Returns the format in which a chat template writes calls, by markers in its source, or `None` if it writes none or
-/// in an unknown format.
+/// Returns the format in which a chat template writes calls, by markers in its source, or `None` if the template writes
+/// no calls or uses an unknown format.
 fn call_format(source: &str) -> Option<&'static str> {
     let has = |text: &str| source.contains(text);
     if !has("tools") || has("<arg_key>") {
@@ -19,8 +19,8 @@ fn call_format(source: &str) -> Option<&'static str> {
     found.or_else(|| (has("\"parameters\": ") && has("ipython")).then_some("llama3"))
 }
 
-/// Returns the format of calls in a template, given its source if it describes tools. Errors: invalid, if there is no
-/// format.
+/// Returns the format of calls in a template. `describing` is the template's source, or `None` if the template does not
+/// describe tools. Errors: invalid, if the template has no format.
 pub fn native_format(describing: Option<&str>) -> Result<&'static str> {
     let refuse = |what: &str| {
         let message = format!("the chat template {what}, so `template.tools` cannot be `native`");
@@ -31,7 +31,8 @@ pub fn native_format(describing: Option<&str>) -> Result<&'static str> {
 }
 
 impl ChatEncoder {
-    /// Returns the format of a template that describes tools and writes calls, or `None` if texts stay unchanged.
+    /// Returns the format of a template that describes tools and writes calls, or `None` if texts stay unchanged: for
+    /// `prompt`, and for `auto` with a built-in template or one that does not support tools.
     ///
     /// Errors (kind invalid): `native` with a template that does not support it.
     pub fn tool_call_format(&self, tools: ToolDescriptions) -> Result<Option<&'static str>> {
@@ -43,7 +44,7 @@ impl ChatEncoder {
             ToolDescriptions::Native => found().map(Some),
         }
     }
-    /// Applies a stage's options to rendering. Errors (kind invalid): `tools: native` with a template that does not
+    /// Returns the encoder with a stage's options. Errors (kind invalid): `tools: native` with a template that does not
     /// support it.
     pub fn with_template_options(self, options: &TemplateOptions) -> Result<Self> {
         let chat = self.with_options(options);

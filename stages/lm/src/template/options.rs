@@ -1,4 +1,4 @@
-//! Inputs of a template in addition to the messages, and the options of stages that set them.
+//! Defines the inputs of a template in addition to the messages, and the options of stages that set them.
 
 use super::environment::TODAY;
 use super::message::CallStyle;

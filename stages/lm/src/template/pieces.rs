@@ -1,4 +1,4 @@
-//! Check that a tokenizer and a template give one conversation the same tokens in pieces and as a whole.
+//! Checks that a tokenizer and a template give one conversation the same tokens in pieces and as a whole.
 
 use super::chat_encoder::ChatEncoder;
 use super::conversation::TokenizedConversation;
@@ -6,8 +6,8 @@ use crate::tokenizer::PrefixPlacement;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// Checks tokenizer and template. Errors (kind invalid): a tokenizer of the SentencePiece kind that encodes pieces
-/// differently from the whole. Other tokenizers add no tokens to a text and are not checked.
+/// Checks that a tokenizer and a template encode pieces like the whole text. Errors (kind invalid): a tokenizer of the
+/// SentencePiece kind that encodes pieces differently. Other tokenizers add no tokens to a text and are not checked.
 pub fn check(chat: &ChatEncoder) -> Result<()> {
     if chat.tokenizer().prefix_placement() == PrefixPlacement::Nowhere {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A template's handling of assistant turns and tool results, found by rendering small conversations.
+//! Determines how a template handles assistant turns and tool results, by rendering small conversations.
 
 use super::chat_template::ChatTemplate;
 use super::message::CallStyle;
@@ -18,7 +18,7 @@ pub struct ToolSupport {
     pub style: CallStyle,
     /// Whether the template writes calls that are not part of a content.
     pub writes_calls: bool,
-    /// Why the template cannot show tool results; `None` if it can.
+    /// Reason why the template cannot show tool results; `None` if it can.
     pub lost: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub fn tool_support(template: &ChatTemplate, options: &RenderOptions) -> ToolSup
     ToolSupport { style, writes_calls: separate.is_some(), lost }
 }
 
-/// Returns whether a template shows the tools that it is given.
+/// Returns whether a template shows the tools that are passed to it.
 pub fn describes_tools(template: &ChatTemplate, options: &RenderOptions) -> bool {
     let tool = format!(
         r#"[{{"type": "function", "function": {{"name": "{TOOL}", "description": "d",

@@ -1,4 +1,4 @@
-//! The prompt of a whole conversation, as servers receive it.
+//! Encodes the prompt of a whole conversation, in the form in which servers receive it.
 
 use super::chat_encoder::ChatEncoder;
 use serde_json::Value;
@@ -10,8 +10,8 @@ impl ChatEncoder {
     /// Returns text and tokens of a conversation up to the start of the next turn, with `tools` (JSON text of a list of
     /// schemas) and further variables for the template. Markup in messages of users and tools is ordinary text.
     ///
-    /// Errors (kind data): a message that the tokenizer cannot express or the template rejects, calls that it does not
-    /// write; (kind invalid) results of tools that it loses.
+    /// Errors: data, for a message that the tokenizer cannot express or the template rejects, and for calls that the
+    /// template does not write; invalid, for results of tools that the template loses.
     pub fn prompt(
         &self,
         messages: &[Message],

@@ -1,18 +1,17 @@
-//! Thoughts that a template moves: opened by the generation prompt, removed from earlier turns.
+//! Handles thoughts that a template moves: the generation prompt opens them, and earlier turns lose them.
 
 use trainyard_tables::Message;
 
 /// Opening and closing tags of a thought, by family.
 const TAGS: [(&str, &str); 3] = [("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]")];
 
-/// Returns where the thought that is open at a place in a generation prompt begins, or the place itself if no thought
-/// is open.
+/// Returns the start of the thought that is open at byte `at` of a generation prompt, or `at` if no thought is open.
 pub fn reasoning_start(prompt: &str, at: usize) -> usize {
     if at == prompt.len() {
         return at;
     }
     let open = TAGS.iter().filter_map(|(open, close)| {
-        // The tag may extend beyond the place: other tags have the same start.
+        // The tag may extend beyond `at`, because other tags have the same start.
         let end = prompt.floor_char_boundary(at + open.len());
         let from = prompt[..end].rfind(open).filter(|from| *from <= at)?;
         (!prompt[from..at].contains(close)).then_some(from)
@@ -20,11 +19,11 @@ pub fn reasoning_start(prompt: &str, at: usize) -> usize {
     open.max().unwrap_or(at)
 }
 
-/// Returns the text that the model is to write after a generation prompt that ends with `opened`, where the template
-/// shows its message as `shown` without that. Returns `None` if `opened` is no thought.
+/// Returns the text that the model is to write after a generation prompt that ends with `opened`. `shown` is the
+/// template's text of the message without `opened`. Returns `None` if `opened` is no thought.
 ///
-/// A prompt that opens a thought is continued by the thought of the message (an empty one if it is absent), one that
-/// closes it by the text after the thought.
+/// If the prompt opens a thought, the text begins with the thought of the message (an empty one if it is absent). If
+/// the prompt also closes the thought, the text is the part after the thought.
 pub fn continue_reasoning(opened: &str, shown: &str, message: &Message) -> Option<String> {
     let (_, close) = TAGS.iter().find(|(open, _)| opened.trim_start().starts_with(open))?;
     let shown = shown.split_once(close).map_or(shown, |(_, rest)| rest);

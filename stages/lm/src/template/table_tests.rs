@@ -1,8 +1,8 @@
-//! Official templates × conversations against `transformers`.
+//! Compares official templates with `transformers` over a table of conversations.
 //!
-//! The templates are third-party and not stored here: `.ci/templates` fetches them and names their folder in
-//! `TRAINYARD_TEST_TEMPLATES`. The output of `transformers` is stored in `fixtures/renderings.json`, which
-//! `fixtures/render.py` writes; with `TRAINYARD_TEST_TRANSFORMERS=PYTHON` it is run again.
+//! The templates are third-party and not stored in this repository: `.ci/templates` fetches them and names their folder
+//! in `TRAINYARD_TEST_TEMPLATES`. `fixtures/renderings.json` holds the output of `transformers`, which
+//! `fixtures/render.py` writes. With `TRAINYARD_TEST_TRANSFORMERS=PYTHON` the test runs `transformers` again.
 
 use super::*;
 use crate::tokenizer::{Tokenizer, character_tokenizer};

@@ -1,4 +1,4 @@
-//! Templates as text, and conversations as tokens.
+//! Tests templates as text, and conversations as tokens.
 
 use super::*;
 use crate::tokenizer::{Tokenizer, character_tokenizer, special};

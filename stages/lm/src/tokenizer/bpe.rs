@@ -1,7 +1,7 @@
-//! Training of a byte-level byte-pair tokenizer (arXiv 1508.07909; bytes as in GPT-2).
+//! Trains a byte-level byte-pair tokenizer (arXiv 1508.07909; bytes as in GPT-2).
 //!
-//! Digits are split one by one before merging, so that numbers are encoded alike at any length. All 256 bytes are in
-//! the alphabet, so no text is unknown. The result depends on the corpus only: the trainer counts pairs exactly and
+//! Digits are separated before merging, so that numbers are encoded alike at any length. The alphabet contains all 256
+//! bytes, so no text is unknown. The result depends on the corpus only, because the trainer counts pairs exactly and
 //! breaks ties by the pair.
 
 use super::text::Tokenizer;
@@ -34,7 +34,7 @@ pub fn train_bpe<'t>(
     train(texts, vocabulary_size, special).map_err(|e| Error::bug(format!("training the tokenizer: {e}")))
 }
 
-/// Returns the text between special tokens, which are tokens already and must not contribute to the merges.
+/// Returns the text between special tokens. Special tokens are tokens already and must not contribute to the merges.
 fn between(text: &str, special: &[&str]) -> Vec<String> {
     let mut parts = vec![text.to_string()];
     for token in special {

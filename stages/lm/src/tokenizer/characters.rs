@@ -1,15 +1,16 @@
-//! A tokenizer with one token per character, for tiny models.
+//! Builds a tokenizer with one token per character, for tiny models.
 //!
-//! It is a byte-pair model without merges, so every `tokenizers` implementation reads it. The alphabet contains the
-//! characters of a corpus, all printable ASCII, tab and newline, because a tool may print characters that no
-//! demonstration contains. Encoding any other character is an error (see [`Tokenizer::escape`]).
+//! The tokenizer is a byte-pair model without merges, so every `tokenizers` implementation reads it. The alphabet
+//! contains the characters of a corpus, all printable ASCII, tab and newline, because a tool may print characters that
+//! no demonstration contains. Encoding any other character is an error (see [`Tokenizer::escape`]).
 
 use super::text::Tokenizer;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use trainyard_core::Result;
 
-/// Builds the tokenizer. Ids: the special tokens in their order, then the characters by code point.
+/// Builds a tokenizer from the characters of `corpus`. Ids: the special tokens in their order, then the characters by
+/// code point.
 pub fn character_tokenizer<'t>(corpus: impl IntoIterator<Item = &'t str>, special: &[&str]) -> Result<Tokenizer> {
     let mut alphabet: BTreeSet<char> = (' '..='~').chain(['\t', '\n']).collect();
     for text in corpus {

@@ -1,8 +1,8 @@
-//! Tokenizers in Hugging Face's `tokenizer.json` format: loading, building, encoding, decoding, digests.
+//! Loads, builds and applies tokenizers in Hugging Face's `tokenizer.json` format.
 //!
-//! Data carries token ids, so a tokenizer is identified by the digest of its canonical JSON and is stored with the
-//! model. Encoding adds no token (no BOS, no EOS) and never drops text: text that the vocabulary cannot express is an
-//! error.
+//! Data carries token ids, so the digest of its canonical JSON identifies a tokenizer, and the tokenizer is stored with
+//! the model. Encoding adds no token (no BOS, no EOS) and never drops text: text that the vocabulary cannot express is
+//! an error.
 
 mod bpe;
 mod characters;

@@ -1,20 +1,21 @@
-//! Encoding a text in pieces as if it were encoded whole.
+//! Encodes a text in pieces with the same tokens as the whole text.
 //!
 //! Tokenizers of the SentencePiece kind add a space before the encoded text: Llama 2 before every stretch between added
-//! tokens, others before the text alone. A piece in the middle of a text must not get one. The format does not
-//! determine a tokenizer's behavior, so it is found by encoding.
+//! tokens, others before the text alone. A piece in the middle of a text must not get such a space. `tokenizer.json`
+//! does not state the behavior, so [`Tokenizer`] determines it by encoding.
 
 use super::prefix_placement::PrefixPlacement;
 use super::text::Tokenizer;
 use trainyard_core::{Error, Result};
 
-/// Encoded before a piece and removed again.
+/// Texts that are encoded before a piece and whose tokens are removed again.
 const ANCHORS: [&str; 3] = ["\n", "a", "="];
 
 impl Tokenizer {
     /// Encodes a piece that follows `before` in a text.
     ///
-    /// Errors: as [`Tokenizer::encode`]; a piece whose tokens cannot be separated from those of the text before it.
+    /// Errors: those of [`Tokenizer::encode`]; a piece whose tokens cannot be separated from the tokens of the text
+    /// before it.
     pub fn encode_next(&self, before: &str, piece: &str) -> Result<Vec<u32>> {
         let begins = match self.prefix_placement() {
             PrefixPlacement::Nowhere => true,
@@ -33,11 +34,11 @@ impl Tokenizer {
         Err(Error::data("the tokenizer cannot encode this text in pieces")
             .help("use a model whose tokenizer does not merge words with the text before them"))
     }
-    /// Encodes external text in the same way: added tokens in it become ordinary characters.
+    /// Encodes external text that follows `before`: added tokens in the text become ordinary characters.
     pub fn encode_plain_next(&self, before: &str, text: &str) -> Result<Vec<u32>> {
         let (mut ids, mut done) = (Vec::new(), 0);
         while let Some((start, token)) = self.first_added(&text[done..]) {
-            // Split inside the marker, so that neither half contains it.
+            // The text is split inside the added token, so that neither part contains it.
             let cut = done + start + token.chars().next().map_or(1, char::len_utf8);
             ids.extend(self.encode_next(&format!("{before}{}", &text[..done]), &text[done..cut])?);
             done = cut;
@@ -45,7 +46,7 @@ impl Tokenizer {
         ids.extend(self.encode_next(&format!("{before}{}", &text[..done]), &text[done..])?);
         Ok(ids)
     }
-    /// Determines the value of [`Self::prefix_placement`] by encoding.
+    /// Determines by encoding the value that [`Self::prefix_placement`] returns.
     pub(super) fn detect_prefix_placement(&self) -> PrefixPlacement {
         let encode = |text: &str| self.encode(text).ok();
         let (Some(anchor), Some(alone), Some(joined)) = (encode("\n"), encode("b"), encode("\nb")) else {

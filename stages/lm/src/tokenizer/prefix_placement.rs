@@ -1,6 +1,6 @@
-//! Prefixes that tokenizers add to a text.
+//! Describes where a tokenizer adds a prefix to a text.
 
-/// Where a tokenizer adds a prefix to the text that it encodes.
+/// Positions at which a tokenizer adds a prefix to the text that it encodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefixPlacement {
     /// Nowhere: pieces need no special handling.

@@ -1,4 +1,4 @@
-//! Special tokens of the tokenizers that `model/init` builds.
+//! Names the special tokens of the tokenizers that `model/init` builds.
 
 /// Padding of batches; never part of a sequence.
 pub const PAD: &str = "<pad>";

@@ -1,4 +1,4 @@
-//! Tokenizers that are built here: round trips, refusals, determinism, files.
+//! Tests the tokenizers that `model/init` builds: round trips, rejected text, determinism, files.
 
 use super::*;
 use proptest::prelude::*;

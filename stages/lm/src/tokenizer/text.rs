@@ -1,4 +1,4 @@
-//! The tokenizer type.
+//! Defines [`Tokenizer`], a `tokenizer.json` with its digest.
 
 use super::prefix_placement::PrefixPlacement;
 use super::special;
@@ -11,7 +11,7 @@ use tokenizers::Tokenizer as Inner;
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 
-/// A `tokenizer.json`, with its identity.
+/// A `tokenizer.json` with its digest.
 #[derive(Clone)]
 pub struct Tokenizer {
     inner: Inner,
@@ -132,7 +132,8 @@ impl Tokenizer {
 
     /// Encodes a text literally: added tokens in the text become those tokens, and no token is added.
     ///
-    /// Errors (kind data): a character that the vocabulary cannot express; the message shows it and its place.
+    /// Errors (kind data): a character that the vocabulary cannot express; the message shows the character and its
+    /// position.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         if let Some(alphabet) = &self.alphabet
             && let Some((at, _)) = text.char_indices().find(|(_, c)| !alphabet.contains(c))
@@ -149,7 +150,7 @@ impl Tokenizer {
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>> {
         self.encode_plain_next("", text)
     }
-    /// Returns where the tokenizer adds a prefix to the text that it encodes.
+    /// Returns the positions at which the tokenizer adds a prefix to the text that it encodes.
     pub fn prefix_placement(&self) -> PrefixPlacement {
         self.prefix_placement
     }
@@ -193,11 +194,13 @@ impl Tokenizer {
     pub(super) fn added_contents(&self) -> &[String] {
         &self.added
     }
-    /// Returns the first added token in a text, and its place.
+    /// Returns the byte position and the text of the first added token in a text, or `None` if the text contains no
+    /// added token.
     pub(crate) fn first_added(&self, text: &str) -> Option<(usize, &str)> {
         self.added.iter().filter_map(|t| text.find(t.as_str()).map(|at| (at, t.as_str()))).min_by_key(|(at, _)| *at)
     }
     /// Checks that every character belongs to a token, except white space that a pre-tokenizer drops on purpose.
+    /// Errors: data, naming the character and its position.
     fn check_coverage(&self, text: &str, encoding: &tokenizers::Encoding) -> Result<()> {
         let unknown_token = self.json["model"]["unk_token"].as_str().and_then(|t| self.token_id(t));
         let mut covered = 0;
@@ -239,7 +242,8 @@ impl Tokenizer {
     }
 }
 
-/// Returns the characters of a byte-pair model that has neither bytes nor an unknown token to fall back on.
+/// Returns the alphabet of a byte-pair model that has neither bytes nor an unknown token to fall back on, or `None` for
+/// other models.
 fn alphabet<'v>(json: &Value, vocabulary: impl Iterator<Item = &'v String>) -> Option<BTreeSet<char>> {
     let model = &json["model"];
     let drops = model["type"] == "BPE" && model["unk_token"].is_null() && model["byte_fallback"] != true;

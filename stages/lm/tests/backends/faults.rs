@@ -1,4 +1,4 @@
-//! Servers that fail, return wrong values or are unreachable.
+//! Tests servers that fail, return incorrect values or are unreachable.
 
 use crate::kit::{PLAIN, open, options, refusal, request, turn};
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ fn responses_without_requested_fields_are_rejected_by_name() {
     ];
     for (server, path, change, named) in cases {
         let served = served(server);
-        // The first request is that of the probe.
+        // The first request is the probe's.
         served.inject_fault(path, edit(change));
         let error = refusal(options(server, &served.url()), &model());
         assert!(error.kind == ErrorKind::Data && error.to_string().contains(named), "{named}: {error}");

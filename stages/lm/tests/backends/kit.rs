@@ -1,4 +1,4 @@
-//! A backend that starts a server for every model, and helpers of the tests.
+//! Provides a backend that starts a server for every model, and helpers of the tests.
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ use trainyard_lm::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogpro
 use trainyard_tables::SamplingParams;
 use trainyard_testkit_lm::{MockModelServer, MockServerOptions};
 
-/// Options for a server, as a file gives them.
+/// Returns the options for a server, as a workflow file gives them.
 pub fn options(server: InferenceServerKind, url: &str) -> Endpoint {
     let name = serde_json::to_value(server).unwrap();
     serde_json::from_value(json!({"url": url, "server": name, "timeout": "20s", "attempts": 2})).unwrap()
@@ -24,7 +24,7 @@ pub fn open(options: Endpoint, model: &ModelFolder) -> Result<Box<dyn Sampler>> 
     EndpointBackend::new(options, &Secrets::default()).sampler(model, &SamplerOptions { threads: 1 })
 }
 
-/// Returns the error of opening it.
+/// Returns the error of opening a sampler with `options`. Panics if opening succeeds.
 pub fn refusal(options: Endpoint, model: &ModelFolder) -> Error {
     open(options, model).map(|_| ()).expect_err("a refusal")
 }
@@ -70,8 +70,8 @@ impl MockServerBackend {
             ..options(self.server, url)
         }
     }
-    /// Returns the options, without weights for the variants of the decoder that no `config.json` describes. An adapter
-    /// needs no config.
+    /// Returns the options, without weight transfer for the variants of the decoder that no `config.json` describes. An
+    /// adapter needs no config.
     fn options_for(&self, model: &ModelFolder, url: &str, folder: &TempDir) -> Endpoint {
         let options = self.options(url, folder);
         let described = model.config == conformance::model().config || model.adapter.is_some();

@@ -1,4 +1,4 @@
-//! All backends of this build in the suite of backends, and the endpoint in front of servers that compute with the
+//! Runs the conformance suite on all backends of this build, and on `endpoint` with servers that compute with the
 //! reference, in three dialects.
 
 mod faults;

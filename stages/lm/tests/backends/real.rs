@@ -1,4 +1,4 @@
-//! A real llama.cpp server with a real model, where both are available.
+//! Compares a real llama.cpp server with the reference on a real model, if both are available.
 
 use crate::kit::{open, options, turn};
 use std::path::PathBuf;

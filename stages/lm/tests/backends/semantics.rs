@@ -1,4 +1,4 @@
-//! Requests to each server, and the interpretation of its numbers.
+//! Tests the requests to each server and the interpretation of its numbers.
 
 use crate::kit::{GREEDY, PLAIN, open, options, refusal, request, turn};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Weight updates of a server.
+//! Tests weight updates of a server.
 
 use crate::kit::{GREEDY, PLAIN, finish, open, options, refusal, request, turn};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `engine/command`: a user-defined trainer.
+//! Implements `engine/command`, a user-defined trainer.
 
 use crate::columns::RowPort;
 use crate::results;
@@ -55,7 +55,7 @@ impl Default for CommandTrainerConfig {
     }
 }
 
-/// Options, with their export format.
+/// Options of the stage with their export format.
 pub struct PreparedCommand {
     config: CommandTrainerConfig,
     format: Result<&'static dyn ExportFormat, OptionProblem>,
@@ -80,7 +80,7 @@ impl PreparedOptions for PreparedCommand {
     }
 }
 
-/// Ports whose rows a trainer may get.
+/// Ports whose rows a trainer can get.
 const ROWS: [RowPort; 4] = [("trajectories", None), ("preferences", None), ("problems", None), ("tokenized", None)];
 
 /// The stage kind, with the supported formats of rows.

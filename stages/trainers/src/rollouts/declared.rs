@@ -1,11 +1,11 @@
-//! Metrics of rollouts, in addition to those of the trainer.
+//! Declares the metrics of rollouts, in addition to those of the trainer.
 
 use trainyard_core::{MetricInfo, Reduce};
 
 /// Name of the mean reward in the trainer's curves.
 pub const REWARD: &str = "reward";
 
-/// Returns the means of the steps at the end of a training.
+/// Returns the metrics, each a mean over the last tenth of the steps.
 pub fn metrics() -> Vec<MetricInfo> {
     let metric = |name: &'static str, unit: &'static str, doc: &'static str| {
         MetricInfo::new(name, unit, doc).reduced_by(Reduce::LastTenth).optional()

@@ -1,9 +1,9 @@
-//! Rollouts for a trainer in the environments of this program: the stage runs the episodes and scores them, and the
+//! Provides rollouts for a trainer in the environments of this program. The stage runs and scores the episodes, and the
 //! trainer samples their tokens.
 //!
-//! Prompts, tools, answers and rewards are therefore those of `rl` and `evaluate`, and the sampled tokens are the
-//! learned ones: no token is encoded twice. The trainer's standard input is one end of a socket, over which both write
-//! lines of JSON ([`wire`]).
+//! Therefore prompts, tools, answers and rewards are those of `rl` and `evaluate`. The trainer learns exactly the
+//! tokens that it sampled, since no token is encoded twice. The trainer's standard input is one end of a socket, over
+//! which both sides send lines of JSON ([`wire`]).
 
 mod declared;
 mod options;

@@ -1,4 +1,4 @@
-//! Sampling of episodes.
+//! Defines the options of sampling episodes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,8 +51,8 @@ impl RolloutOptions {
     pub fn sampling(&self) -> SamplingParams {
         SamplingParams { temperature: self.temperature, top_p: self.top_p, top_k: self.top_k }
     }
-    /// Returns the limits of an episode. Turns are drawn for all episodes together, so each waits for the others'
-    /// tools.
+    /// Returns the limits of an episode. All episodes draw their turns together, so each waits for the tools of the
+    /// others.
     pub fn limits(&self) -> EpisodeLimits {
         EpisodeLimits {
             turn_tokens: self.max_turn_tokens,
@@ -62,7 +62,7 @@ impl RolloutOptions {
             tool_wait: ToolWait::Batch,
         }
     }
-    /// Returns all problems; `at` is the pointer to the options in the config.
+    /// Returns all problems. `at` is the pointer to these options in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let pointer = |key: &str| format!("{at}/{key}");
         let mut problems: Vec<OptionProblem> = [

@@ -1,5 +1,5 @@
-//! The episodes of one step: run in the environment with the trainer's tokens, scored together, and sent to the
-//! trainer.
+//! Runs the episodes of one step in the environment with the trainer's tokens, scores them together, and sends them to
+//! the trainer.
 
 use super::declared::REWARD;
 use super::options::RolloutOptions;
@@ -21,12 +21,12 @@ use trainyard_tables::{EpisodeStatus, Problem};
 use trainyard_train::rewards::{Rewards, ScoredGroup};
 use trainyard_train::rollouts::{EpisodeJob, RolloutDriver};
 
-/// File of a checkpoint with the state of rewards across steps.
+/// Name of the file in a checkpoint that holds the state of rewards across steps.
 const STATE: &str = "trainyard_rewards.json";
 
 /// Settings of the rollouts.
 pub struct RolloutSettings<'p> {
-    /// Tokenizer, chat template and sizes of the policy. Its weights are the trainer's.
+    /// Tokenizer, chat template and sizes of the policy. The trainer has its weights.
     pub model: ModelFolder,
     pub environment: Box<dyn Environment>,
     /// Problems with distinct ids.
@@ -34,9 +34,9 @@ pub struct RolloutSettings<'p> {
     pub rewards: Rewards,
     /// Sampling of episodes.
     pub rollout: &'p RolloutOptions,
-    /// Source of all random draws of the environment.
+    /// Random source of the environment.
     pub chance: Chance,
-    /// Optimizer steps of the training.
+    /// Total optimizer steps of the training.
     pub steps: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct RolloutService<'p> {
 }
 
 impl<'p> RolloutService<'p> {
-    /// Creates the service before its first episode.
+    /// Creates the service; no episode runs yet.
     pub fn new(settings: RolloutSettings<'p>) -> Self {
         let indices =
             settings.problems.iter().enumerate().map(|(index, problem)| (problem.id.clone(), index)).collect();
@@ -60,7 +60,8 @@ impl<'p> RolloutService<'p> {
     pub fn ids(&self) -> impl ExactSizeIterator<Item = &str> {
         self.settings.problems.iter().map(|problem| problem.id.as_str())
     }
-    /// Restores the state from a checkpoint of the trainer. Errors: data (a file that this program did not write).
+    /// Restores the state of the rewards from a checkpoint of the trainer. Errors: those of reading; data (a file that
+    /// this program did not write).
     pub fn resume(&mut self, checkpoint: &Path) -> Result<()> {
         let path = checkpoint.join(STATE);
         let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
@@ -68,7 +69,7 @@ impl<'p> RolloutService<'p> {
             serde_json::from_slice(&text).map_err(|e| Error::data(format!("{}: {e}", path.display())))?;
         self.settings.rewards.load(&state)
     }
-    /// Returns the state for a checkpoint of the trainer.
+    /// Returns the state of the rewards for a checkpoint of the trainer.
     pub(super) fn state(&self) -> Value {
         self.settings.rewards.save()
     }
@@ -76,8 +77,11 @@ impl<'p> RolloutService<'p> {
         StageMessage::Opened { rewards: &self.components, stop: self.settings.model.stop_tokens() }
     }
 
-    /// Runs `members` episodes of each problem. Errors: data (an unknown problem, invalid turns), retryable (all
-    /// episodes failed in the infrastructure), those of the environment and the rewards.
+    /// Runs `members` episodes of each problem in `ids`, and scores them. Returns the episodes in order, and the means
+    /// of their metrics. `cancel` ends the episodes early.
+    ///
+    /// Errors: data (an unknown problem, or invalid turns), retryable (all episodes failed in the infrastructure), and
+    /// those of the environment and the rewards.
     pub(super) fn play(
         &mut self,
         (step, round): (u64, u64),
@@ -115,7 +119,7 @@ impl<'p> RolloutService<'p> {
         Ok((episodes, metrics))
     }
 
-    /// Scores each group separately, without episodes that failed in the infrastructure.
+    /// Scores each group separately, without the episodes that failed in the infrastructure.
     fn score(&mut self, rollouts: &mut [Rollout], jobs: &[EpisodeJob], step: u64) -> Result<()> {
         let RolloutSettings { problems, rewards, steps, .. } = &mut self.settings;
         let mut groups: BTreeMap<u32, ScoredGroup<'_>> = BTreeMap::new();
@@ -135,7 +139,7 @@ fn is_counted(rollout: &Rollout) -> bool {
     rollout.trajectory.status != EpisodeStatus::Infrastructure
 }
 
-/// The trainer as a source of turns.
+/// Turn source that requests turns from the trainer.
 struct TrainerTurns(Arc<Mutex<TrainerConnection>>);
 
 impl TurnSource for TrainerTurns {
@@ -155,7 +159,7 @@ impl TurnSource for TrainerTurns {
     }
 }
 
-/// Returns means over the episodes that count.
+/// Returns the means over the episodes that count. Errors: retryable, if no episode counts.
 fn means(rollouts: &[Rollout]) -> Result<BTreeMap<String, f64>> {
     let counted: Vec<&Rollout> = rollouts.iter().filter(|rollout| is_counted(rollout)).collect();
     if counted.is_empty() {
@@ -175,7 +179,8 @@ fn means(rollouts: &[Rollout]) -> Result<BTreeMap<String, f64>> {
     Ok(named.map(|(name, value)| (name.to_string(), value)).into())
 }
 
-/// Converts an episode. Errors: invalid, if the chat template has split the episode in several sequences.
+/// Converts an episode to the trainer's form. Errors: invalid, if the chat template splits the episode into several
+/// sequences.
 fn episode(rollout: Rollout, stop: &[u32]) -> Result<TrainerEpisode> {
     let counted = is_counted(&rollout);
     let row = rollout.trajectory;
@@ -188,12 +193,12 @@ fn episode(rollout: Rollout, stop: &[u32]) -> Result<TrainerEpisode> {
     let mut prompt = row.token_ids;
     let mut completion = prompt.split_off(row.prompt_tokens as usize);
     let learned = &row.loss_mask[prompt.len()..];
-    // The environment's last messages are not read.
+    // The trainer does not need messages after the last turn.
     completion.truncate(learned.iter().rposition(|sampled| *sampled).map_or(0, |last| last + 1));
     let mut mask: Vec<u8> =
         learned.iter().take(completion.len()).map(|sampled| u8::from(*sampled && counted)).collect();
     if completion.is_empty() {
-        // A prompt that leaves no room for a turn; trainers require at least one token.
+        // The prompt leaves no room for a turn, but trainers require at least one token.
         completion.push(stop.first().copied().unwrap_or(0));
         mask.push(0);
     }

@@ -1,4 +1,4 @@
-//! A running trainer with rollouts: the trainer is followed and its requests are served until it ends.
+//! Serves the requests of a running trainer with rollouts, and follows the trainer, until it ends.
 
 use super::play::RolloutService;
 use super::wire::{StageMessage, TrainerConnection, TrainerMessage};
@@ -11,10 +11,10 @@ use trainyard_api::CancelToken;
 use trainyard_core::{Error, Result};
 use trainyard_process::OneShotProgram;
 
-/// Starts a trainer whose standard input is connected with the service, and follows it. The function that `follow`
-/// gets fails once the service has failed.
+/// Starts a trainer whose standard input is connected with the service, follows it, and returns the result of `follow`.
+/// The function that `follow` receives fails once the service has failed.
 ///
-/// Errors: those of `start`, of the service, of `follow`.
+/// Errors: those of `start`, of the service and of `follow`.
 pub fn serve_trainer<T>(
     service: &mut RolloutService<'_>,
     start: impl FnOnce(Stdio) -> Result<OneShotProgram>,
@@ -39,7 +39,7 @@ pub fn serve_trainer<T>(
             None => Ok(()),
         };
         let followed = follow(trainer, &watch);
-        // Operations that still wait for the trainer or for a tool have no recipient any more.
+        // The trainer has ended, so operations that still wait for it or for a tool are cancelled.
         cancel.cancel();
         let _ = shutdown_handle.shutdown(Shutdown::Both);
         match served.join() {
@@ -53,7 +53,7 @@ fn connection_error(error: &std::io::Error) -> Error {
     Error::retryable(format!("cannot connect the trainer with its rollouts: {error}"))
 }
 
-/// Responds to a trainer until it closes its end.
+/// Responds to the requests of a trainer until it closes its end.
 pub(super) fn serve(service: &mut RolloutService<'_>, stream: UnixStream, cancel: &CancelToken) -> Result<()> {
     let wire = Arc::new(Mutex::new(TrainerConnection::new(stream)));
     let lock = || wire.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Rollouts with scripted trainers: a thread, or a shell, at the other end of the socket.
+//! Tests rollouts with scripted trainers: a thread or a shell at the other end of the socket.
 
 use super::options::RolloutOptions;
 use super::play::{RolloutService, RolloutSettings};
@@ -220,6 +220,6 @@ fn program_uses_rollouts_over_standard_input() {
     // A fault ends the stage, though the program would continue.
     let error = shell("echo 'no message' >&0; sleep 60").unwrap_err();
     assert!(error.kind == ErrorKind::Data && error.message.contains("no message"), "{error}");
-    // A descendant that holds the program's end open is not waited for.
+    // The stage does not wait for a descendant that holds the program's end open.
     assert_eq!(shell("(sleep 60 &) ; echo gone").unwrap(), "gone");
 }

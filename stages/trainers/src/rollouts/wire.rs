@@ -1,7 +1,7 @@
-//! The protocol between a stage and the trainer that uses its rollouts.
+//! Defines the protocol between a stage and the trainer that uses its rollouts.
 //!
-//! The trainer sends requests (`open`, `play`, `save`), and each has one response. During a `play`, the stage sends
-//! requests (`say`), and the trainer responds with tokens.
+//! The trainer sends requests (`open`, `play`, `save`), and the stage responds to each. During a `play`, the stage
+//! sends requests (`say`), and the trainer responds with tokens (`said`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +18,7 @@ const MAX_LINE_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TrainerMessage {
-    /// Requests the data for the time before the first episode.
+    /// Requests the data that the trainer needs before the first episode.
     Open {},
     /// Requests episodes.
     Play {
@@ -31,9 +31,9 @@ pub enum TrainerMessage {
         /// Episodes of each group.
         members: u32,
     },
-    /// The requested turns: the new tokens of each.
+    /// Response to `say`: the new tokens of each turn.
     Said(Vec<Vec<u32>>),
-    /// Requests the state for its checkpoint.
+    /// Requests the state that the trainer's checkpoint must contain.
     Save {},
 }
 
@@ -70,7 +70,7 @@ pub struct TrainerTurnRequest<'a> {
     pub most: usize,
 }
 
-/// An episode in the form for a trainer.
+/// An episode in the trainer's form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrainerEpisode {
     /// Tokens before the first turn.
@@ -79,11 +79,11 @@ pub struct TrainerEpisode {
     pub completion: Vec<u32>,
     /// 1 for the sampled tokens of the completion, which are learned from.
     pub mask: Vec<u8>,
-    /// Components of the reward that apply. Empty where the infrastructure ended the episode.
+    /// Components of the reward that apply; empty if the infrastructure ended the episode.
     pub rewards: BTreeMap<String, f64>,
 }
 
-/// One end of the connection.
+/// The stage's end of the connection.
 pub struct TrainerConnection {
     lines: BufReader<UnixStream>,
     closed: bool,
@@ -93,7 +93,7 @@ impl TrainerConnection {
     pub fn new(stream: UnixStream) -> Self {
         Self { lines: BufReader::new(stream), closed: false }
     }
-    /// Returns the next line, or `None` once the trainer has closed its end. Errors: data, with a line that is not a
+    /// Returns the next message, or `None` once the trainer has closed its end. Errors: data, for a line that is not a
     /// message.
     pub fn receive(&mut self) -> Result<Option<TrainerMessage>> {
         let mut line = Vec::new();
@@ -102,13 +102,13 @@ impl TrainerConnection {
             self.closed = true;
             return match line.len() as u64 == MAX_LINE_BYTES {
                 true => Err(broken(&line, "it is longer than 1 GiB")),
-                // A killed program may leave half a line.
+                // A killed program may leave an incomplete line.
                 false => Ok(None),
             };
         }
         serde_json::from_slice(&line).map(Some).map_err(|e| broken(&line, &e.to_string()))
     }
-    /// Sends a message. Errors: the trainer has ended.
+    /// Sends a message. Errors: retryable, if the trainer has ended.
     pub fn send(&mut self, message: &StageMessage<'_>) -> Result<()> {
         let mut line =
             serde_json::to_vec(message).map_err(|e| Error::bug(format!("a message has no JSON form: {e}")))?;
@@ -119,13 +119,13 @@ impl TrainerConnection {
             trainer_exited()
         })
     }
-    /// Returns whether the trainer has closed its end: its exit status then has the reason.
+    /// Returns whether the trainer has closed its end. Its exit status then gives the reason.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 }
 
-/// Returns the error of operations that wait for an ended trainer.
+/// Returns the error of operations that wait for a trainer that has ended.
 pub fn trainer_exited() -> Error {
     Error::retryable("the trainer exited during rollouts")
 }

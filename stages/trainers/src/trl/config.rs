@@ -1,4 +1,4 @@
-//! Options of `engine/trl`.
+//! Defines the options of `engine/trl`.
 
 use crate::rollouts::RolloutOptions;
 use schemars::JsonSchema;
@@ -135,7 +135,7 @@ const RESERVED_ROLLOUT_KEYS: [(&str, &str); 12] = [
 ];
 
 impl TrlConfig {
-    /// Returns problems of the options that only `grpo` has: those that the method does not read, and invalid ones.
+    /// Returns problems of the options that only `grpo` reads: invalid values, or their use with another method.
     fn rollout_problems(&self) -> Vec<OptionProblem> {
         if self.method == TrlMethod::Grpo {
             let mut problems = self.template.problems("/template");
@@ -163,7 +163,7 @@ impl TrlConfig {
         };
         given.into_iter().filter(|(_, given)| *given).map(unread).collect()
     }
-    /// Returns all problems of the options by themselves.
+    /// Returns all problems that the options have without their parts and inputs.
     pub fn all_problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.save.problems("/save");
         let counts =

@@ -1,4 +1,4 @@
-//! `engine/trl`: training by Hugging Face TRL.
+//! Implements `engine/trl`, training by Hugging Face TRL.
 
 mod config;
 mod prepared;
@@ -20,7 +20,7 @@ use trainyard_envs::rewards::weighted;
 use trainyard_envs::{EnvironmentParts, ToolHost};
 use trainyard_process::OneShotFolder;
 
-/// The program that runs TRL, and the modules that it imports, by their names.
+/// Names and sources of the program that runs TRL and of its modules.
 const DRIVER: [(&str, &str); 2] =
     [("trl_engine.py", include_str!("trl_engine.py")), ("trl_practice.py", include_str!("trl_practice.py"))];
 

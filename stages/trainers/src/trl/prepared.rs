@@ -1,4 +1,4 @@
-//! Options with the parts that they name, and the checks of both.
+//! Reads the options of `engine/trl` with the parts that they name, and checks both.
 
 use super::config::{TrlConfig, TrlMethod};
 use crate::columns::RowPort;
@@ -18,7 +18,7 @@ use trainyard_train::config::{default_environment, default_rewards};
 use trainyard_train::rewards::Rewards;
 use trainyard_train::{native, problems};
 
-/// Options, with the parts of a method that runs episodes.
+/// Options with the parts that episodes need.
 pub struct PreparedTrl {
     pub config: TrlConfig,
     pub parts: Option<TrlEpisodeParts>,
@@ -31,7 +31,7 @@ pub struct TrlEpisodeParts {
 }
 
 impl PreparedTrl {
-    /// Reads the parts, then all options with their defaults filled in.
+    /// Reads the parts, and then all options with their defaults. Only `grpo` has parts.
     pub fn read(
         parts: &EnvironmentParts,
         mut options: Value,
@@ -111,7 +111,7 @@ impl TrlConfig {
 }
 
 impl TrlEpisodeParts {
-    /// Opens the inputs. Errors: data and invalid, naming the input.
+    /// Reads the inputs and builds the rollout service. Errors: data and invalid, with the name of the input.
     pub fn open<'c>(
         self,
         parts: &EnvironmentParts,
@@ -124,7 +124,7 @@ impl TrlEpisodeParts {
         model.chat = model.chat.with_template_options(&config.template)?;
         let native = native::environment(parts, &config.environment, &config.template, &mut model, host)?;
         let environment = native.map_or_else(|| self.environment.build(host), Ok)?;
-        // Sampling uses the trainer's weights.
+        // The trainer samples with its own weights.
         model.weights.clear();
         let mut all = Vec::new();
         for artifact in context.many("problems") {

@@ -1,4 +1,4 @@
-//! Checks of an attempt's files, and which of them are create-only.
+//! Checks the files of an attempt, and which of them are create-only.
 
 use crate::connection::CreateOutcome;
 use crate::layout;

@@ -1,10 +1,12 @@
-//! Garbage collection of unreachable data (`docs/design/0014-garbage.md`): first a plan, then the removal.
+//! Collects garbage: plans which unreachable data to remove, and removes the data of a plan
+//! (`docs/design/0014-garbage.md`).
 //!
-//! Reachable are manifests with their lineage, checkpoints, all that the journals of resumable runs name, all that
-//! their attempts and all young ones name, and pins. A manifest is removed in two steps: it is overwritten by a record
-//! that its files are given up, so no lookup finds it any more; a collection at least `older_than` later removes its
-//! objects, if no run has found it before. An object is removed only when it is old, and storing its bytes again makes
-//! it young. No decision depends on deletion: a missing object costs only the computation of its stage.
+//! The following data is reachable: manifests with their lineage, pinned manifests, checkpoints, everything that
+//! journals and attempts of resumable runs name, and everything that recent attempts name. Manifests are never deleted.
+//! A collection replaces an unreachable manifest by a tombstone ([`crate::CollectedManifest`]), which lookups report as
+//! a lost result. A collection at least `older_than` later deletes the objects of the manifest, unless a run that found
+//! the manifest before still needs them. Only objects of at least that age are deleted, and storing the bytes of an
+//! object again renews its age. No decision depends on a deletion: a missing object only causes its stage to run again.
 
 mod old_runs;
 mod plan;
@@ -36,8 +38,8 @@ use trainyard_core::{Result, RunId};
 impl Store {
     /// Finds removable data. Removes nothing.
     ///
-    /// Errors: those of the store; data or invalid if something cannot be read that may name objects: then nothing may
-    /// be removed.
+    /// Errors: those of the store; data or invalid if a record that may name objects cannot be read, and then no data
+    /// may be removed.
     pub async fn garbage_plan(&self, policy: &GarbagePolicy) -> Result<GarbagePlan> {
         let snapshot = StoreSnapshot::of(self, policy).await?;
         let reachability = Reachability::of(&snapshot, policy);
@@ -85,7 +87,7 @@ impl Store {
     }
 }
 
-/// Returns the digest in an object's path.
+/// Returns the digest in an object's path, as text.
 fn name(entry: &ObjectEntry) -> &str {
     entry.path.rsplit('/').next().unwrap_or_default()
 }

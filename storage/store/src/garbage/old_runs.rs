@@ -1,8 +1,8 @@
-//! Removes a finished run: its claims, then its journal from the first batch on, then the rest.
+//! Removes a finished run: first its claims, then its journal from the first batch on, then all other files.
 //!
-//! A mark that records where the journal ended is put first and removed last. An interrupted removal leaves it, and the
-//! next collection continues from there. Without its first batch a journal cannot be opened, so half of a run is never
-//! resumed.
+//! A mark with the end of the journal is put before the first removal and deleted after the last. An interrupted
+//! removal leaves the mark, and the next collection continues. A journal without its first batch cannot be opened, so a
+//! partially removed run is never resumed.
 
 use crate::connection::CreateOutcome;
 use crate::layout;

@@ -1,18 +1,18 @@
-//! The plan of a collection, and its result.
+//! Holds the plan of a collection and the summary of its execution.
 
 use super::policy::GarbagePolicy;
 use super::sizes::StageSize;
 use std::path::PathBuf;
 use trainyard_core::{Digest, RunId};
 
-/// Removable data.
+/// Data that a collection would remove, and statistics of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GarbagePlan {
     /// Policy of the plan.
     pub policy: GarbagePolicy,
     /// Unreferenced objects: path in the store and size in bytes, sorted.
     pub objects: Vec<(String, u64)>,
-    /// Manifests whose files are given up: stage digest and generation, sorted. A later collection removes their
+    /// Manifests to replace by tombstones: stage digest and generation, sorted. A later collection removes their
     /// objects.
     pub manifests: Vec<(Digest, u32)>,
     /// Paths of checkpoints that no attempt will use, sorted.
@@ -27,24 +27,24 @@ pub struct GarbagePlan {
     pub kept: u64,
     /// Size of the referenced objects in bytes.
     pub kept_bytes: u64,
-    /// Number of unreferenced objects that are too young to be removed.
+    /// Number of unreferenced objects that are too recent to be removed.
     pub young: u64,
     /// All objects by the workflow and the stage that made them.
     pub stages: Vec<StageSize>,
-    /// Runs without an end; all that they reached stays.
+    /// Unfinished runs; all data that they reference stays.
     pub unfinished: Vec<RunId>,
-    /// Runs whose journal is damaged; all that the rest of it names stays.
+    /// Runs with a damaged journal; all data that its readable part names stays.
     pub damaged: Vec<RunId>,
 }
 
-/// Removed data.
+/// Amounts of data that a collection has removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GarbageSummary {
     /// Number of objects, partially written files and leftover probes.
     pub files: u64,
     /// Size of the objects and partially written files in bytes.
     pub bytes: u64,
-    /// Number of manifests whose files were given up.
+    /// Number of manifests that were replaced by tombstones.
     pub manifests: u64,
     /// Number of checkpoints.
     pub resume_points: u64,
@@ -53,7 +53,8 @@ pub struct GarbageSummary {
 }
 
 impl GarbagePlan {
-    /// Returns the bytes that are freed at once.
+    /// Returns the number of bytes that this collection frees. Objects of the manifests that it replaces are freed by a
+    /// later one.
     pub fn bytes(&self) -> u64 {
         self.objects.iter().map(|(_, size)| size).sum::<u64>() + self.staged.iter().map(|(_, size)| size).sum::<u64>()
     }

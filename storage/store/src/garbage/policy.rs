@@ -1,9 +1,9 @@
-//! Policy of a collection: removable data and minimum ages.
+//! Holds the policy of a collection: which data may be removed, and from which age on.
 
 use std::time::Duration;
 
-/// Age of an object from which on storing its bytes again rewrites it. So an attempt that stores existing bytes makes
-/// them young, and they stay until it has published.
+/// Age from which on storing an object's bytes again rewrites the object. The rewrite renews the object's age, so the
+/// object stays until the attempt that stored it has published.
 pub const RENEWED: Duration = Duration::from_secs(15 * 60);
 
 /// Policy of a collection.
@@ -20,20 +20,20 @@ pub struct GarbagePolicy {
 }
 
 impl Default for GarbagePolicy {
-    /// Returns a policy of one day that keeps manifests and runs.
+    /// Returns a policy with a minimum age of one day that keeps all manifests and runs.
     fn default() -> Self {
         Self { older_than: Duration::from_secs(24 * 3_600), keep_last: None, runs_older_than: None }
     }
 }
 
 impl From<Duration> for GarbagePolicy {
-    /// Returns a policy that keeps manifests and runs.
+    /// Returns a policy with this minimum age that keeps all manifests and runs.
     fn from(older_than: Duration) -> Self {
         Self { older_than, ..Self::default() }
     }
 }
 
-/// Whether data of this time is at least this old; both times in Unix milliseconds of one clock.
+/// Whether data of time `modified` is at least `age` old at time `now`. Both times are Unix milliseconds of one clock.
 pub(super) fn is_old(now: i64, modified: i64, age: Duration) -> bool {
     now.saturating_sub(modified) >= i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Reachability, and so the removable data: a pure function of the survey.
+//! Determines the reachable data, and thereby the removable data, as a pure function of a [`StoreSnapshot`].
 
 use super::policy::{GarbagePolicy, is_old};
 use super::records::{ManifestKey, ManifestRecord, ResumePoint};
@@ -7,12 +7,12 @@ use super::snapshot::StoreSnapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Digest, RunId};
 
-/// Verdict on the surveyed data.
+/// Reachable and removable data of a snapshot.
 #[derive(Debug, PartialEq)]
 pub(super) struct Reachability {
-    /// Manifests that stay, or given-up ones whose files stay, with their lineage.
+    /// Reachable manifests, and tombstones whose files stay, with their lineage.
     pub kept: BTreeSet<ManifestKey>,
-    /// Manifests whose files are given up now.
+    /// Manifests that this collection replaces by tombstones.
     pub given_up: BTreeSet<ManifestKey>,
     /// Referenced objects.
     pub used: BTreeSet<Digest>,
@@ -38,7 +38,7 @@ impl Reachability {
     }
 }
 
-/// Returns the manifests that must stay irrespective of others.
+/// Returns the manifests that are reachable by themselves: protected by a run, pinned, or kept by the policy.
 fn roots(snapshot: &StoreSnapshot, policy: &GarbagePolicy, protected: &BTreeSet<&Digest>) -> Vec<ManifestKey> {
     let last = policy.keep_last.map(|count| last_used(snapshot, count));
     let stays = |record: &&ManifestRecord| {
@@ -51,7 +51,7 @@ fn roots(snapshot: &StoreSnapshot, policy: &GarbagePolicy, protected: &BTreeSet<
     snapshot.manifests.iter().filter(stays).map(|record| record.key.clone()).collect()
 }
 
-/// Returns, for each stage of each workflow, the manifests that runs used last.
+/// Returns, for each stage of each workflow, the `count` manifests that runs used last.
 fn last_used(snapshot: &StoreSnapshot, count: usize) -> BTreeSet<ManifestKey> {
     let mut used: BTreeMap<&ManifestKey, &RunId> = BTreeMap::new();
     for (id, run) in &snapshot.runs {
@@ -99,8 +99,8 @@ fn resume_points<'a>(
     })
 }
 
-/// Returns the referenced objects. Those of manifests given up just now still count: a run may have found one a moment
-/// before.
+/// Returns the referenced objects. Objects of recently replaced manifests still count, since a run may have found such
+/// a manifest just before its replacement.
 fn used(
     snapshot: &StoreSnapshot,
     policy: &GarbagePolicy,

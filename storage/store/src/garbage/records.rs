@@ -1,7 +1,7 @@
-//! Manifests and checkpoints as a collection needs them.
+//! Reads manifests and checkpoints, reduced to the fields that a collection needs.
 //!
-//! An unreadable manifest stops the collection, unless its stage has published again since: no reader takes a damaged
-//! one in preference to a newer intact one. An unreadable checkpoint is useless: lookups skip it.
+//! An unreadable manifest stops the collection unless its stage has a newer intact generation, because lookups read
+//! only the newest one. An unreadable checkpoint is skipped, as lookups skip it too.
 
 use crate::collected_manifest::CollectedManifest;
 use crate::connection::ObjectEntry;
@@ -23,9 +23,9 @@ pub(super) type ManifestKey = (Digest, u32);
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ManifestRecord {
     pub key: ManifestKey,
-    /// Time at which it was written or its files were given up.
+    /// Time at which the manifest or its tombstone was written.
     pub modified: i64,
-    /// Whether its files were given up.
+    /// Whether the record is a tombstone.
     pub collected: bool,
     pub workflow: String,
     pub stage: StageKey,

@@ -1,7 +1,8 @@
-//! Collects the files named anywhere in a JSON document: objects with `path`, `digest` and `size`.
+//! Collects the digests of all files that a JSON document names: objects with `path`, `digest` and `size`, at any
+//! depth.
 //!
-//! Specs and results of attempts name objects in several places, and later versions may add more. Anything of this
-//! shape is kept.
+//! Specs and results of attempts name files in several fields, and later versions may add more. A search by shape finds
+//! all of them.
 
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
-//! Removes the contents of a plan, as far as they are still removable.
+//! Executes a garbage plan: removes its contents, except data that has become reachable since the plan was made.
 //!
-//! Every reference is read again first. Each step is complete in itself and leaves a readable store, so a collection
-//! may be stopped at any moment; the next one continues.
+//! All references are read again before the first removal. Each step leaves a readable store, so a collection may be
+//! interrupted at any moment and the next one continues.
 
 use super::plan::{GarbagePlan, GarbageSummary};
 use super::policy::is_old;
@@ -51,13 +51,13 @@ impl Store {
         Ok(summary)
     }
 
-    /// Overwrites a manifest with the record that its files are given up. Returns whether it was a manifest until now.
+    /// Replaces a manifest by its tombstone. Returns false if the manifest is missing, damaged or replaced already.
     async fn give_up(&self, (stage, generation): &ManifestKey) -> Result<bool> {
         let path = layout::manifest(stage, *generation);
         let Some(bytes) = self.get(&path).await? else { return Ok(false) };
         let manifest = match parse(&path, &bytes, stage, *generation) {
             Ok(manifest) => manifest,
-            // Another process gave it up, or it was damaged meanwhile.
+            // Another process has replaced the manifest, or the manifest was damaged meanwhile.
             Err(error) if error.kind == ErrorKind::Data => return Ok(false),
             Err(error) => return Err(error),
         };

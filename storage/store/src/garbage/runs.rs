@@ -1,7 +1,8 @@
-//! Data that runs reach: the stage digests in the journals of resumable runs, and the files that attempts name.
+//! Collects the data that runs reference: the stage digests in the journals of resumable runs, and the files that specs
+//! and results of attempts name.
 //!
 //! A run is finished when its journal has an end after its last writer. A run with a damaged journal cannot continue,
-//! but its attempts may still work, so the readable part of the journal counts.
+//! but its attempts may still be working, so the references in the readable part of its journal count.
 
 use super::policy::is_old;
 use super::records::{CONCURRENT, ManifestKey};
@@ -45,7 +46,7 @@ pub(super) struct SurveyedRun {
 }
 
 impl SurveyedRun {
-    /// Whether its references must stay, however old it is.
+    /// Whether the run's references must stay, regardless of its age.
     pub fn retains_references(&self) -> bool {
         self.scheduled || self.state != GarbageRunState::Finished
     }
@@ -129,7 +130,7 @@ async fn read(store: &Store, id: &RunId) -> Result<SurveyedRun> {
     }
 }
 
-/// Reads what is readable of a damaged journal.
+/// Reads the readable part of a damaged journal.
 async fn read_damaged(store: &Store, id: &RunId) -> Result<SurveyedRun> {
     let (mut run, mut journal) = (SurveyedRun::default(), JournalReader::new(store, id));
     loop {
@@ -158,7 +159,7 @@ async fn attempts(store: &Store, paths: impl Iterator<Item = String>) -> Result<
 }
 
 /// Returns the newest ticks of each schedule, as text: the last by its name, which begins with its time, and the last
-/// put. The name of a tick for a trigger has no time, and a backfill puts old ones late.
+/// put. The name of a tick for a trigger has no time, and a backfill puts earlier ticks late.
 async fn newest_ticks(store: &Store) -> Result<Vec<String>> {
     let entries = store.connection().list(layout::SCHEDULES).await?;
     let mut by_name: BTreeMap<&str, &ObjectEntry> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The objects of a store by the workflow and the stage that made them.
+//! Counts the objects of a store by the workflow and the stage that made them.
 
 use super::reachability::Reachability;
 use super::records::ManifestRecord;
@@ -24,7 +24,7 @@ pub struct StageSize {
     pub stage: Option<String>,
     /// Objects that stay.
     pub kept: Amount,
-    /// Objects that a later collection removes: their manifests were given up now or recently.
+    /// Objects that a later collection removes: their manifests have been replaced by tombstones now or recently.
     pub given_up: Amount,
     /// Unreferenced objects that are old enough to be removed.
     pub garbage: Amount,

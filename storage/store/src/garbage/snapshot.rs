@@ -1,6 +1,7 @@
-//! All data that a collection reads before it decides.
+//! Reads all data that a collection needs for its decisions.
 //!
-//! Objects are listed first: those stored while the rest is read are no candidates.
+//! Objects are listed before anything else, so an object that is stored during the reading is never a candidate for
+//! removal.
 
 use super::policy::GarbagePolicy;
 use super::records::{ManifestKey, ManifestRecord, ResumePoint, records, resume_points};
@@ -28,7 +29,7 @@ pub(super) struct StoreSnapshot {
 }
 
 impl StoreSnapshot {
-    /// Reads a store. Errors: those of the store; data and invalid if something cannot be read that may name objects.
+    /// Reads a store. Errors: those of the store; data and invalid if a record that may name objects cannot be read.
     pub async fn of(store: &Store, policy: &GarbagePolicy) -> Result<Self> {
         let now = time(store).await?;
         let objects = store.connection().list(layout::OBJECTS).await?;
@@ -43,7 +44,7 @@ impl StoreSnapshot {
     }
 }
 
-/// Returns the time by the store's clock: that of a file written now. Read-only openings use the local clock.
+/// Returns the time by the store's clock: that of a file written now. A read-only store uses the local clock.
 async fn time(store: &Store) -> Result<i64> {
     let clock = &store.options().clock;
     if store.options().read_only {

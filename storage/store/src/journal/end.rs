@@ -1,8 +1,7 @@
-//! Finds the end of a journal without reading it, for observers that only check whether its writer is alive.
+//! Finds the end of a journal without reading its batches, for observers that only check whether its writer is alive.
 //!
-//! A journal has no gaps, so its end is found by checking the existence of single batches, in steps that double and
-//! then halve. A run of 100,000 batches takes some thirty requests the first time, and one while the journal does not
-//! grow.
+//! A journal has no gaps, so the search checks the existence of single batches, in steps that double and then halve. A
+//! journal of 100,000 batches takes some thirty requests the first time, and one request while it does not grow.
 
 use super::format::{JournalBatch, decode};
 use crate::layout;
@@ -11,13 +10,13 @@ use trainyard_core::{Result, RunId};
 
 impl Store {
     /// Returns the number of the next batch in a run's journal, searched from `from` on, where an earlier call found
-    /// it; 0 for a run without a journal. It is never less than `from`. A store that hides batches temporarily makes it
-    /// too small, and so does a missing batch; the next call finds the rest.
+    /// it; 0 for a run without a journal. The number is never less than `from`. It may be too small if the store
+    /// temporarily hides batches, or a batch is missing; the next call continues from it.
     pub async fn journal_end(&self, run: &RunId, from: u64) -> Result<u64> {
         gallop(from, |number| async move { Ok(self.connection().size(&layout::journal(run, number)).await?.is_some()) })
             .await
     }
-    /// Reads one batch of a run's journal in isolation: its place in the chain is not checked. `None` if it does not
+    /// Reads one batch of a run's journal in isolation: its position in the chain is not checked. `None` if it does not
     /// exist. Errors: data (damaged).
     pub async fn journal_batch(&self, run: &RunId, number: u64) -> Result<Option<JournalBatch>> {
         let path = layout::journal(run, number);

@@ -1,4 +1,5 @@
-//! The bytes of one batch: a header line, then one line for each event. Every line ends in a line feed.
+//! Encodes and decodes the bytes of one batch: a header line, then one line for each event. Every line ends in a line
+//! feed.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

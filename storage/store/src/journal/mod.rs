@@ -1,7 +1,7 @@
-//! The journal of a run: one numbered sequence of batches for all its writers, chained by SHA-256.
+//! Stores the journal of a run: one sequence of numbered batches by all its writers, chained by SHA-256.
 //!
-//! The process that creates batch number n has written it. A writer that finds other bytes at its number is fenced:
-//! another writer took the run over. Events are JSON values here; the engine defines their meaning.
+//! The process that creates batch number n has written it. A writer that finds other bytes at its number is fenced,
+//! because another writer has taken the run over. Events are JSON values here; the engine defines their meaning.
 
 mod end;
 mod format;

@@ -1,4 +1,4 @@
-//! Reads a journal forward and checks its chain batch by batch.
+//! Reads a journal in order and checks the chain at every batch.
 
 use super::format::{JournalBatch, corrupt, decode};
 use crate::layout;
@@ -8,8 +8,8 @@ use futures::future::join_all;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Epoch, Result, RunId};
 
-/// Batches requested at once; each beyond the end costs one empty response, and reveals whether an earlier one is
-/// missing.
+/// Number of batches requested at once. A request beyond the end returns an empty response, and reveals whether an
+/// earlier batch is missing.
 const READ_AHEAD: u64 = 16;
 
 /// A position in a run's journal. All batches before it have been read and checked.
@@ -58,8 +58,8 @@ impl JournalReader {
             }
         }
     }
-    /// Reads a few more batches in order, and returns whether these were the last, for readers that do not need all at
-    /// once. Errors: those of [`JournalReader::read_to_end`].
+    /// Reads a few more batches in order, for readers that do not need all at once. Also returns whether they were the
+    /// last ones. Errors: those of [`JournalReader::read_to_end`].
     pub async fn read_some(&mut self) -> Result<(Vec<JournalBatch>, bool)> {
         let paths: Vec<_> = (self.next..self.next + READ_AHEAD).map(|seq| layout::journal(&self.run, seq)).collect();
         let results = join_all(paths.iter().map(|path| self.store.get(path))).await;

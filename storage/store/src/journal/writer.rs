@@ -1,4 +1,4 @@
-//! Writes a journal: one writer at a time, fenced by the next process that opens the run.
+//! Writes a journal. A run has one writer at a time; the next process that opens the run fences it.
 
 use super::format::{BatchHeader, corrupt, decode_header, encode};
 use super::reader::JournalReader;
@@ -46,7 +46,7 @@ impl JournalReader {
     }
 }
 
-/// The right to append to a run's journal, until another writer takes it.
+/// The right to append to a run's journal, until another writer takes the run over.
 pub struct JournalWriter {
     /// Position after the last acknowledged batch.
     at: JournalReader,

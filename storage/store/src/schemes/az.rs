@@ -1,4 +1,4 @@
-//! `az://`: containers of Azure Blob Storage. The account is named by the environment.
+//! Connects to containers of Azure Blob Storage (`az://`). Environment variables name the account.
 
 use super::Scheme;
 use super::client::{RETRIES, environment, install_tls, limits, options, retry};

@@ -1,7 +1,8 @@
-//! Common parts of the clients of all schemes: limits, retries, TLS, and the environment that configures them.
+//! Provides the settings that the clients of all schemes share: limits, retries, TLS, and configuration by environment
+//! variables.
 //!
-//! A request has no limit on its total time, or large objects could never be read over slow lines; it ends when no
-//! bytes arrive for a while.
+//! A request has no limit on its total time, since large objects must be readable over slow lines. It ends when no
+//! bytes have arrived for [`IDLE`].
 //!
 //! TLS and signatures use ring, because rustls' other provider, aws-lc, would add a long C build.
 

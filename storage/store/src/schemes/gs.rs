@@ -1,4 +1,4 @@
-//! `gs://`: buckets of Google Cloud Storage, by its XML interface.
+//! Connects to buckets of Google Cloud Storage (`gs://`) through its XML interface.
 
 use super::Scheme;
 use super::client::{RETRIES, environment, install_tls, limits, options, retry};

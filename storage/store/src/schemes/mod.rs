@@ -1,4 +1,4 @@
-//! Stores in buckets by the scheme of their URL: one file each, and one line each in [`crate::registry`].
+//! Defines the schemes of stores in buckets. Each scheme has one file here and one entry in [`crate::registry`].
 
 pub(crate) mod az;
 mod client;
@@ -27,7 +27,7 @@ pub(crate) struct Scheme {
     /// Environment variables that contain credentials, of those that its client reads.
     pub credentials: &'static [&'static str],
     /// Connects to the bucket of this name, configured by the environment alone. Errors: invalid (the environment is
-    /// incomplete or wrong).
+    /// incomplete or invalid).
     pub connect: fn(&str) -> Result<Arc<dyn ObjectStore>>,
 }
 

@@ -1,4 +1,4 @@
-//! `s3://`: Amazon S3 and compatible stores, with path-style URLs.
+//! Connects to Amazon S3 and compatible stores (`s3://`), with path-style URLs.
 
 use super::Scheme;
 use super::client::{RETRIES, environment, install_tls, limits, options, retry};

@@ -1,7 +1,8 @@
-//! Collections next to processes that look up, store and publish, under a seeded order of all their requests.
+//! Tests collections concurrent with processes that look up, store and publish, under a seeded order of all their
+//! requests.
 //!
-//! The assumptions of `docs/design/0014-garbage.md` hold here, too: time does not jump by hours while a process is
-//! between a lookup and its journal, or between an output and its publication.
+//! The tests keep the assumptions of `docs/design/0014-garbage.md`: time does not jump by hours while a process is
+//! between a lookup and the journal record of it, or between an output and its publication.
 
 use crate::world::{HOUR, Key, digested, finished, hit, manifest, opened, result, stage, store};
 use bytes::Bytes;
@@ -101,7 +102,7 @@ impl Process<'_> {
         let key = (digest.clone(), next);
         let group = ("w".to_string(), digest.short().to_string());
         let ours = manifest(&key, &group, run, &[], files);
-        // No object that the result names may be missing, whatever was collected meanwhile.
+        // No object that the result names may be missing, regardless of the collections meanwhile.
         let published = self.store.publish(&ours).await.unwrap();
         assert!(matches!(published, PublishOutcome::Ours | PublishOutcome::Theirs(_)));
         let event = json!({"type": "published", "stage": "s", "attempt": 1, "digest": key.0, "generation": key.1});

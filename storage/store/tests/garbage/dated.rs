@@ -1,4 +1,4 @@
-//! A store in memory that dates objects by the clock of a test, and yields to other tasks at seeded moments.
+//! Implements a store in memory that dates objects by the clock of a test and yields to other tasks at seeded moments.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -74,7 +74,8 @@ impl ObjectStore for Dated {
         self.wrote(location);
         Ok(put)
     }
-    /// Such objects are as old as the epoch; those of these tests are small and put at once.
+    /// Objects of multipart uploads get no date and are as old as the epoch. The tests put only small objects, in one
+    /// request.
     async fn put_multipart_opts(&self, name: &Name, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
         self.0.objects.put_multipart_opts(name, options).await
     }
@@ -85,7 +86,7 @@ impl ObjectStore for Dated {
         Ok(found)
     }
     /// Does not yield: between the last check of an object and its removal there is a moment in every real store, too,
-    /// but `docs/design/0014-garbage.md` does not claim that nothing happens in it.
+    /// and `docs/design/0014-garbage.md` makes no claim about requests within it.
     fn delete_stream(&self, locations: BoxStream<'static, Result<Name>>) -> BoxStream<'static, Result<Name>> {
         self.0.objects.delete_stream(locations)
     }

@@ -1,5 +1,5 @@
-//! Garbage collection never takes reachable data: random stores against a model, and collections next to processes that
-//! publish.
+//! Tests that garbage collection never removes reachable data: random stores are compared with a model, and collections
+//! run concurrently with processes that publish.
 
 mod beside;
 mod dated;

@@ -1,4 +1,5 @@
-//! Random histories with collections in between: what the model reaches stays, and in the end only that.
+//! Tests random histories with collections in between: all data that the model reaches stays, and in the end nothing
+//! else does.
 
 use crate::world::{HOUR, Key, World};
 use std::collections::BTreeSet;
@@ -57,7 +58,7 @@ impl Expected {
             assert!(world.has(object).await, "seed {seed}: object {object} is gone");
         }
         for key in &self.manifests {
-            // Files of given-up manifests stay if a process came to need them since.
+            // Files of replaced manifests stay if a process has needed them since.
             assert!(world.store.get(&layout::manifest(&key.0, key.1)).await.unwrap().is_some(), "seed {seed}: {key:?}");
         }
         let points = world.store.list(layout::CHECKPOINTS).await.unwrap();
@@ -75,7 +76,7 @@ async fn collect(world: &World, policy: &GarbagePolicy) {
     world.store.collect_garbage(&plan).await.unwrap();
 }
 
-/// Checks that the intact manifests stay intact: no reachable one is given up.
+/// Returns the intact manifests among these keys.
 async fn sound(world: &World, keys: &BTreeSet<Key>) -> BTreeSet<Key> {
     let mut sound = BTreeSet::new();
     for key in keys {
@@ -108,7 +109,7 @@ async fn history(seed: u64) {
     only_what_is_reached_is_left(&mut world, seed).await;
 }
 
-/// Takes removed runs, checkpoints and objects out of the model. A run is removed only as a whole.
+/// Takes removed runs, checkpoints and objects out of the model. A run is removed completely or not at all.
 async fn forget(world: &mut World, policy: &GarbagePolicy) {
     let ids: Vec<RunId> = world.runs.keys().cloned().collect();
     for id in ids {
@@ -125,8 +126,8 @@ async fn forget(world: &mut World, policy: &GarbagePolicy) {
     }
 }
 
-/// Checks that once all runs are over and old, collections leave the last result of every stage with its lineage, and
-/// nothing else.
+/// Checks that once all runs have ended and are old enough, collections leave the last result of every stage with its
+/// lineage, and no other data.
 async fn only_what_is_reached_is_left(world: &mut World, seed: u64) {
     let open: Vec<RunId> = world.runs.iter().filter(|(_, run)| !run.finished).map(|(id, _)| id.clone()).collect();
     for run in open {

@@ -1,4 +1,4 @@
-//! Single steps of a collection, as hand-made cases.
+//! Tests single steps of a collection by hand-written cases.
 
 use crate::dated::Dated;
 use crate::world::{HOUR, Key, MINUTE, digested, finished, hit, manifest, opened, stage, store};

@@ -1,4 +1,4 @@
-//! A random store and a model of its history.
+//! Generates random stores and models their history.
 
 use crate::dated::Dated;
 use bytes::Bytes;
@@ -336,7 +336,7 @@ impl World {
         self.store.fire_tick(name, &tick, json!({"run": run}).to_string().into()).await.unwrap();
         self.ticks.insert(name.to_string(), run);
     }
-    /// Whether a manifest is in its place, its files not given up.
+    /// Whether a manifest is published and is no tombstone.
     pub async fn is_sound(&self, key: &Key) -> bool {
         matches!(self.store.manifest_at(&key.0, key.1).await, Ok(Some(_)))
     }

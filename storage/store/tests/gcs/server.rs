@@ -1,11 +1,12 @@
-//! A small server of the part of Google Cloud Storage's XML interface that a store uses, on loopback, in memory.
+//! Serves the part of Google Cloud Storage's XML interface that a store uses, on loopback, from memory.
 //!
-//! It implements Google's documentation (cloud.google.com/storage/docs/xml-api, …/docs/request-preconditions): a put
-//! with `x-goog-if-generation-match: 0` succeeds only if there is no object of this name, with another number only if
-//! that is its generation, else the response is 412; every put makes a new generation; a multipart upload appears as a
-//! whole when it is completed with the right parts; listings are in order, in pages, and always up to date; a request
-//! without a bearer token gets the response 401. Unlike Google's, it has no permissions, no expiry of tokens, no limit
-//! on the rate of writes to one name (one a second, status 429), and no failures.
+//! The server implements Google's documentation (cloud.google.com/storage/docs/xml-api, …/docs/request-preconditions).
+//! A put with `x-goog-if-generation-match: 0` succeeds only if no object has this name; with another number it succeeds
+//! only if that is the object's generation. Otherwise the response is 412. Every put creates a new generation. A
+//! multipart upload becomes visible when it is completed with the correct parts. Listings are sorted, paged and always
+//! up to date. A request without a bearer token gets the response 401. Unlike Google's service, the server has no
+//! permissions, no expiry of tokens, no limit on the rate of writes to one name (one a second, status 429), and no
+//! failures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Manifests and chunks: published, damaged, of another program, or many.
+//! Builds manifests and chunks for tests: published, damaged, of another program, or many.
 
 use super::*;
 

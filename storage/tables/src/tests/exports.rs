@@ -1,4 +1,4 @@
-//! Tables exported for other programs.
+//! Tests the export of tables for other programs.
 
 use super::*;
 

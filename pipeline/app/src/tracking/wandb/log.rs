@@ -1,5 +1,5 @@
-//! The file of an offline run: a header and records, framed as in a log of LevelDB (doc/log_format.md of LevelDB) but
-//! for the checksum, which is CRC-32 and not masked.
+//! Writes the file of an offline run: a header and records, framed like a log of LevelDB (its doc/log_format.md).
+//! Unlike there, the checksum is an unmasked CRC-32.
 
 use crate::tracking::protobuf::ProtobufMessage;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub(super) struct WandbLog {
 }
 
 impl WandbLog {
-    /// Creates a file in a new folder.
+    /// Creates the file `name` in `folder`, which is created if missing.
     pub fn create(folder: &Path, name: &str) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
         let path = folder.join(name);
@@ -31,7 +31,7 @@ impl WandbLog {
         file.write_all(&HEADER).map_err(|e| io_error(&path, &e))?;
         Ok(Self { file, path, length: HEADER.len(), records: 0 })
     }
-    /// Appends a record whose field `kind` is `message`.
+    /// Appends a record with the field `kind`.
     pub fn write(&mut self, kind: u32, message: &ProtobufMessage) -> Result<()> {
         self.records += 1;
         let record = ProtobufMessage::default().number(1, self.records).message(kind, message);
@@ -43,7 +43,7 @@ impl WandbLog {
     }
 }
 
-/// Splits a record into fragments that begin at `offset` of the file and cross no block.
+/// Splits a record into fragments that begin at `offset` of the file and do not cross a block boundary.
 fn framed(offset: usize, mut record: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(record.len() + FRAME);
     let mut first = true;
@@ -74,7 +74,7 @@ fn framed(offset: usize, mut record: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the fragments of a file: their types and contents.
+/// Returns the fragments of a file, with their types and contents.
 #[cfg(test)]
 pub(super) fn fragments(bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     assert_eq!(bytes[..7], HEADER);

@@ -1,5 +1,5 @@
 //! Copies an artifact out of the store: its files into a folder, a table into one `.csv`, `.jsonl` or `.parquet` file,
-//! or its rows in the form of another program.
+//! or its rows in the format of another program.
 
 mod card;
 mod convert;
@@ -21,7 +21,8 @@ use trainyard_app::Catalogue;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// Exports an artifact in the requested format, or else in the one of the extension of `args.to`.
+/// Exports an artifact in the format `--as`, else in that of the extension of `args.to`, else as its files in a folder.
+/// Prints the written files.
 pub fn run(session: &AppSession, args: &ExportArgs, catalogue: &Catalogue, format: OutputFormat) -> Result<CliExit> {
     let found = session.block_on(names::artifact(&session.store, &args.artifact))?;
     let exported = match (args.format_as.as_deref(), extension(&args.to)) {
@@ -65,7 +66,7 @@ fn text(exported: &ExportResult, to: &Path) -> String {
     text
 }
 
-/// Copies all files into an empty folder.
+/// Copies all files of the artifact into an empty folder.
 fn folder(session: &AppSession, args: &ExportArgs, found: &ResolvedOutput) -> Result<ExportResult> {
     if !args.columns.is_empty() {
         return Err(Error::invalid("`--columns` needs the name of a table file")
@@ -81,7 +82,7 @@ fn folder(session: &AppSession, args: &ExportArgs, found: &ResolvedOutput) -> Re
     Ok(ExportResult { files, ..ExportResult::default() })
 }
 
-/// Copies files, without links: a change of an exported file must not change the store. Returns the paths of the
+/// Copies files without links, since a change of an exported file must not change the store. Returns the paths of the
 /// copies.
 fn copy_files<'a>(from: &Path, files: impl Iterator<Item = &'a str>, to: &Path) -> Result<Vec<String>> {
     let mut copies = Vec::new();

@@ -1,4 +1,4 @@
-//! Fetches an artifact into a scratch folder, which is removed when its handle is dropped.
+//! Fetches an artifact to a scratch folder, which is removed when its handle is dropped.
 
 use crate::names::ResolvedOutput;
 use crate::session::AppSession;
@@ -13,7 +13,8 @@ pub fn files(session: &AppSession, found: &ResolvedOutput) -> Result<ScratchFold
     Ok(folder)
 }
 
-/// Fetches the table of an artifact; returns its folder and path. Errors: invalid (not a table), those of the store.
+/// Fetches the table of an artifact. Returns its scratch folder and the path of the table. Errors: invalid (not a
+/// table), and those of the store.
 pub fn table(session: &AppSession, artifact: &str, found: &ResolvedOutput) -> Result<(ScratchFolder, PathBuf)> {
     let output = found.output();
     if output.table.is_none() {

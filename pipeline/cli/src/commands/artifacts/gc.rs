@@ -1,4 +1,4 @@
-//! Removes unreachable objects, or shows them.
+//! Removes unreachable objects from the store, or lists them.
 
 use crate::args::{GcArgs, OutputFormat};
 use crate::exit::CliExit;
@@ -11,13 +11,13 @@ use trainyard_core::{Error, Result, RunId};
 use trainyard_store::garbage::{Amount, StageSize};
 use trainyard_store::{GarbagePlan, GarbagePolicy, GarbageSummary};
 
-/// Minimum age of removed objects: longer than the time from an attempt's first stored output to its result, and
-/// several times the age at which stored bytes are written anew.
+/// Minimum age of removed objects. It exceeds the time from an attempt's first stored output to its result, and several
+/// times the age at which stored bytes are written again.
 const MIN_AGE: Duration = Duration::from_secs(3_600);
-/// Maximum number of runs named in a note.
+/// Maximum number of runs that a note names.
 const NAMED: usize = 5;
 
-/// Plans the collection, and removes the objects unless it is a dry run.
+/// Plans the collection, removes the objects unless it is a dry run, and prints the result.
 pub fn run(session: &AppSession, args: &GcArgs, format: OutputFormat) -> Result<CliExit> {
     let policy = policy(session, args)?;
     let (plan, done) = session.block_on(async {
@@ -119,7 +119,7 @@ fn text(plan: &GarbagePlan, done: Option<&GarbageSummary>) -> String {
     text
 }
 
-/// Formats a row for each stage, and one for objects without a manifest.
+/// Formats a table with a row for each stage, and a row for objects without a manifest.
 fn sizes(stages: &[StageSize]) -> String {
     let cell = |amount: &Amount| if amount.objects == 0 { "-".to_string() } else { format_size(amount.bytes) };
     let row = |stage: &StageSize| {

@@ -1,4 +1,4 @@
-//! All published outputs of a run.
+//! Lists all published outputs of a run.
 
 use crate::args::OutputFormat;
 use crate::exit::CliExit;

@@ -1,4 +1,4 @@
-//! Pins, which `gc` must keep.
+//! Adds, removes and lists pins, which `gc` must keep.
 
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
@@ -21,7 +21,7 @@ struct PinRow {
     generation: u32,
     /// Size of the outputs.
     bytes: Option<u64>,
-    /// RFC 3339, UTC.
+    /// Time of the pin, in RFC 3339 and UTC.
     since: String,
     note: Option<String>,
 }
@@ -31,7 +31,8 @@ pub fn pin(session: &AppSession, artifact: &str, note: Option<String>, format: O
     print_pin(session, artifact, true, note, format)
 }
 
-/// Removes the pin of an artifact's manifest; for a digest, those of all its generations, readable or not.
+/// Removes the pin of an artifact's manifest. If the name has a complete digest, removes the pins of all its
+/// generations, even if their manifests cannot be read.
 pub fn unpin(session: &AppSession, artifact: &str, format: OutputFormat) -> Result<CliExit> {
     let digest = artifact.split('/').next().and_then(|name| Digest::try_from(name.to_string()).ok());
     let Some(digest) = digest else { return print_pin(session, artifact, false, None, format) };
@@ -60,7 +61,7 @@ fn print_pin(
     let (manifest, changed) = session.block_on(async {
         let manifest = names::artifact(store, artifact).await?.manifest;
         let changed = store.set_pin(&manifest.stage_digest, manifest.generation, pinned, note).await?;
-        // A concurrent collection may not have read the pin.
+        // A concurrent collection may have missed the pin, so this verifies that the manifest still exists.
         store.manifest_at(&manifest.stage_digest, manifest.generation).await?;
         Ok((manifest, changed))
     })?;

@@ -1,4 +1,4 @@
-//! One read-only SQL statement over a table artifact.
+//! Runs one read-only SQL statement over a table artifact.
 
 use super::fetch;
 use crate::args::{OutputFormat, QueryArgs};
@@ -10,10 +10,10 @@ use trainyard_app::machine;
 use trainyard_app::query_process::{AnswerFormat, QueryRequest, host};
 use trainyard_core::{Error, Result};
 
-/// Memory of a statement if the machine's memory is unknown.
+/// Memory limit of a statement if the memory of this machine is unknown.
 const MEMORY: u64 = 4 << 30;
 
-/// Runs the query; `args.words` are the artifact and the statement.
+/// Runs the statement and prints its result. `args.words` are the artifact and the statement.
 pub fn run(session: &AppSession, args: &QueryArgs, format: OutputFormat) -> Result<CliExit> {
     let [artifact, statement] = args.words.as_slice() else {
         return Err(Error::invalid("a query needs an artifact and a statement").help(
@@ -40,7 +40,7 @@ pub fn run(session: &AppSession, args: &QueryArgs, format: OutputFormat) -> Resu
     Ok(CliExit::Done)
 }
 
-/// Returns half of this machine's memory.
+/// Returns half of this machine's memory, or [`MEMORY`] if it is unknown.
 fn usual_memory() -> u64 {
     match machine::memory() {
         0 => MEMORY,

@@ -1,5 +1,5 @@
-//! One artifact: its producer, inputs, files, columns as SQL sees them and a preview, all from the manifest; or one of
-//! its rows in full.
+//! Shows one artifact: its producer, inputs, files, columns under their names in SQL, and a preview, all from the
+//! manifest; or one of its rows in full.
 
 use super::fetch;
 use crate::args::OutputFormat;
@@ -16,10 +16,10 @@ use trainyard_core::artifact::{ColumnStats, TableSummary};
 use trainyard_core::units::format_size;
 use trainyard_core::{Error, Result};
 
-/// Longest cell of a preview, in characters.
+/// Maximum characters of a cell in the preview.
 const CELL: usize = 60;
 
-/// Prints an output as described by the manifest; `rows` limits the preview.
+/// Prints an output as its manifest describes it. `rows` limits the preview.
 pub fn run(session: &AppSession, artifact: &str, rows: usize, format: OutputFormat) -> Result<CliExit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     match format {
@@ -37,7 +37,7 @@ pub fn run(session: &AppSession, artifact: &str, rows: usize, format: OutputForm
     Ok(CliExit::Done)
 }
 
-/// Prints one row in full, counted from 0: a trajectory as a conversation, any other row as a record.
+/// Prints the row number `row` in full, counted from 0: a trajectory as a conversation, another row as a record.
 pub fn row(session: &AppSession, artifact: &str, row: usize, format: OutputFormat) -> Result<CliExit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     let (_folder, table) = fetch::table(session, artifact, &found)?;
@@ -98,8 +98,8 @@ fn columns(text: &mut String, summary: &TableSummary) {
     let _ = write!(text, "\n\n{} rows, for SQL:\n\n{table}", summary.rows);
 }
 
-/// Returns the names of a column in SQL: the fields of structs and maps and the items of lists of names and values are
-/// separate columns, as far as the preview shows them.
+/// Returns the names of a column in SQL. Fields of structs and maps, and items of lists of names and values, are
+/// separate columns. Only those in the preview are known.
 fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
     if is_named(&column.r#type) {
         let items = preview.iter().filter_map(|row| row.get(&column.name)?.as_array()).flatten();
@@ -118,7 +118,7 @@ fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
     parts.into_iter().map(|part| format!("{}_{part}", column.name)).collect()
 }
 
-/// Whether this is the Arrow type of a list of names and values, with any nullability.
+/// Returns whether an Arrow type is a list of names and values, with any nullability.
 fn is_named(arrow: &str) -> bool {
     let plain = arrow.replace("non-null ", "");
     plain.starts_with("List(Struct(")
@@ -126,7 +126,7 @@ fn is_named(arrow: &str) -> bool {
         && plain.matches("\": ").count() == 2
 }
 
-/// Returns the SQL type of a column in plain words.
+/// Describes the SQL type of a column.
 fn sql_type(arrow: &str) -> String {
     let is = |starts: &[&str]| starts.iter().any(|start| arrow.starts_with(start));
     let word = match arrow {

@@ -1,8 +1,9 @@
-//! `trainyard recipes run`: every recipe with its mechanism on, then off.
+//! Implements `trainyard recipes run`, which runs every recipe with its mechanism on, then off.
 //!
-//! A check that holds with the mechanism and without it does not test the mechanism. With the mechanism on, every check
-//! must hold. With it off, the arms are one computation, so every mechanism check must fail, every guard must hold, the
-//! run must not fail for another reason (checks of the role `sanity` may), and nothing may be trained again.
+//! A check that holds with and without the mechanism does not test the mechanism. With the mechanism on, every check
+//! must hold. With the mechanism off, the arms are one computation, so every mechanism check must fail, every guard
+//! must hold, the run must not fail for another reason (checks of the role `sanity` may fail), and no stage may train
+//! again.
 
 use super::loaded_recipe::{self, LoadedRecipe, SWITCH};
 use crate::args::{OutputFormat, ParamArgs, RecipesArgs, WorkflowArgs};
@@ -20,7 +21,8 @@ use trainyard_engine::checks::describe;
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::{Interrupt, RunEnding, RunOptions, RunSummary};
 
-/// Runs every recipe with its mechanism on, then off. Exit code 0 if all recipes behave as required, 1 if one does not.
+/// Runs every recipe with its mechanism on, then off, and prints the results. Returns exit code 1 if a recipe does not
+/// behave as required.
 pub fn run(args: &RecipesArgs, names: &[String], catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let (session, recipes) = loaded_recipe::open(args, names, catalogue)?;
     let interrupt = Interrupt::default();
@@ -62,7 +64,7 @@ struct AblationRunner {
 struct AblationRun {
     run: RunId,
     seconds: f64,
-    /// Checks with a role that were evaluated.
+    /// Number of evaluated checks with a role.
     checks: usize,
     /// Violated requirements; empty if the run is as required.
     problems: Vec<String>,
@@ -73,12 +75,12 @@ struct AblationRun {
 struct AblationResult {
     recipe: String,
     on: AblationRun,
-    /// `None` if the first run failed for another reason than a check.
+    /// `None` if the run with the mechanism on failed for another reason than a check.
     off: Option<AblationRun>,
 }
 
 impl AblationRunner {
-    /// Runs a recipe both ways; `None` if interrupted.
+    /// Runs a recipe with its mechanism on, then off. Returns `None` if interrupted.
     fn run_both(&self, recipe: &LoadedRecipe) -> Result<Option<AblationResult>> {
         let Some((on, sound)) = self.run_one(recipe, "on", enabled_problems)? else { return Ok(None) };
         let judge = |outcome: RunOutcome, stages: &[StageView]| disabled_problems(outcome, stages, &*self.catalogue);
@@ -91,8 +93,8 @@ impl AblationRunner {
         Ok(Some(AblationResult { recipe: recipe.name.clone(), on, off }))
     }
 
-    /// Runs a recipe once. Returns the run, and whether no stage failed for another reason than its checks; `None` if
-    /// interrupted.
+    /// Runs a recipe once with its mechanism switched to `switch`. Returns the run, with the problems that `judge`
+    /// finds, and whether no stage failed for another reason than its checks. Returns `None` if interrupted.
     fn run_one(
         &self,
         recipe: &LoadedRecipe,
@@ -127,7 +129,7 @@ impl AblationRunner {
     }
 }
 
-/// Lists the problems of a run with the mechanism on.
+/// Returns the problems of a run with the mechanism on.
 fn enabled_problems(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
     let failed = |c: &&CheckResult| c.gates && !c.passed;
     let mut problems: Vec<String> = stages.iter().filter_map(stage_failure).collect();
@@ -138,13 +140,13 @@ fn enabled_problems(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
     problems
 }
 
-/// Lists the problems of a run with the mechanism off.
+/// Returns the problems of a run with the mechanism off.
 fn disabled_problems(outcome: RunOutcome, stages: &[StageView], kinds: &dyn StageKinds) -> Vec<String> {
     let mut problems: Vec<String> = stages.iter().filter_map(stage_failure).collect();
     for (stage, check) in stages.iter().flat_map(|s| s.checks.iter().map(move |c| (s, c))) {
         let wrong = match check.role.as_deref() {
             Some("mechanism") => check.passed,
-            // A consequence of the configuration, which is another one when the mechanism is off.
+            // Such a check follows from the configuration, which differs when the mechanism is off.
             Some("sanity") => false,
             _ => check.gates && !check.passed,
         };
@@ -170,7 +172,7 @@ fn check_text(stage: &StageView, check: &CheckResult) -> String {
     format!("{}: {}", stage.key(), describe(check))
 }
 
-/// Returns why a stage failed, unless its checks are the reason.
+/// Returns the reason why a stage failed, or `None` if it did not fail or its checks are the reason.
 pub(super) fn stage_failure(stage: &StageView) -> Option<String> {
     let by_checks = stage.checks.iter().any(|c| c.gates && !c.passed);
     let failed = stage.status == StageStatus::Failed && !by_checks;

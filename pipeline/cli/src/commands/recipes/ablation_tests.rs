@@ -23,7 +23,7 @@ fn stage(name: &str, kind: &str, status: StageStatus, checks: Vec<CheckResult>) 
     StageView { stage: ViewKey(StageKey(name.into())), kind: kind.into(), status, checks, ..StageView::default() }
 }
 
-/// An arm, and a comparison with one check of either role.
+/// Returns an arm, and a comparison with one check of each role.
 fn stages(arm: StageStatus, compare: StageStatus, mechanism: bool, guard: bool) -> Vec<StageView> {
     let checks = vec![check("mechanism", mechanism), check("guard", guard)];
     vec![stage("arms[arm=treatment]", "rl", arm, Vec::new()), stage("compare", "compare", compare, checks)]

@@ -1,4 +1,4 @@
-//! The two arms of a recipe, and what the mechanism switches between them.
+//! Finds the arms of a recipe, and the parts that its mechanism switches between them.
 
 use serde_json::Value;
 use trainyard_spec::Plan;
@@ -17,18 +17,18 @@ const PARTS: [(&str, &str); 10] = [
     ("/replay", "replay"),
 ];
 
-/// The stage that has arms: the first with an axis `arm` of `baseline` and `treatment`.
+/// Configs of the arms of a stage: the first stage with an axis `arm` of `baseline` and `treatment`.
 pub struct Arms {
     pub kind: String,
-    /// Complete configs.
+    /// Complete config of the baseline.
     pub baseline: Value,
     pub treatment: Value,
-    /// Absent where the axis has no `placebo`.
+    /// `None` if the axis has no `placebo`.
     pub placebo: Option<Value>,
 }
 
 impl Arms {
-    /// Finds the arms of a plan.
+    /// Finds the arms of a plan. Returns `None` if no stage has both arms.
     pub fn of(plan: &Plan) -> Option<Self> {
         plan.nodes.iter().find_map(|baseline| {
             let key = baseline
@@ -44,8 +44,8 @@ impl Arms {
         })
     }
 
-    /// Returns the parts that the treatment adds or configures differently, by folder and kind; the stage itself if it
-    /// changes no part. A part with weight 0 in the treatment has no effect and is left out.
+    /// Returns the parts that the treatment adds or configures differently, by folder and kind, or the stage itself if
+    /// the treatment changes no part. A part with weight 0 in the treatment has no effect and is omitted.
     pub fn switched(&self) -> Vec<String> {
         let mut names = Vec::new();
         for (pointer, folder) in PARTS {
@@ -65,13 +65,13 @@ impl Arms {
     }
 }
 
-/// Returns [`Arms::switched`] of a plan; empty without arms.
+/// Returns [`Arms::switched`] of a plan, or an empty list for a plan without arms.
 pub fn switched(plan: &Plan) -> Vec<String> {
     Arms::of(plan).map(|arms| arms.switched()).unwrap_or_default()
 }
 
-/// Returns the parts at a place of a config: one, or a list of them. An advantage is compared without its modulations,
-/// which are parts themselves.
+/// Returns the parts at a pointer of a config, which holds one part or a list. An advantage is compared without its
+/// modulations, which are parts themselves.
 fn parts(config: &Value, pointer: &str) -> Vec<Value> {
     match config.pointer(pointer) {
         Some(Value::Array(items)) => items.clone(),

@@ -1,10 +1,10 @@
-//! The difference of two configs as YAML lines that begin with a space, `-` or `+`.
+//! Formats the difference of two configs as YAML lines that begin with a space, `-` or `+`.
 
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use trainyard_spec::print::inline_value;
 
-/// Formats the difference of two configs; empty if both are equal.
+/// Returns the difference of two configs, or an empty text if they are equal.
 pub fn difference(old: &Value, new: &Value) -> String {
     let mut out = String::new();
     if let (Value::Object(old), Value::Object(new)) = (old, new) {
@@ -43,7 +43,7 @@ fn maps(old: &Map<String, Value>, new: &Map<String, Value>, indent: usize, out: 
     }
 }
 
-/// Formats items in the order of `new`; removed ones come first.
+/// Writes the items of lists: removed items first, then the items of `new` in their order.
 fn lists(old: &[Value], new: &[Value], indent: usize, out: &mut String) {
     let mut item = |sign: char, value: &Value| line(out, sign, indent, &format!("- {}", inline_value(value)));
     old.iter().filter(|v| !new.contains(v)).for_each(|v| item('-', v));
@@ -89,7 +89,7 @@ mod tests {
 - replay: {kind: none}
 + replay: {kind: buffer, size: 3}
 ";
-        // The continuation above swallows the first line's indent.
+        // The line continuation above removes the indent of the first line.
         let shown = format!("  {shown}");
         assert_eq!(difference(&old, &new), shown);
         assert_eq!(difference(&old, &old), "");

@@ -1,6 +1,6 @@
-//! Results of a recipe's checks, read from the manifests that this store holds under the recipe's digests.
+//! Reads the results of a recipe's checks from the manifests in this store under the recipe's digests.
 //!
-//! The digests are those of a run that would start now, so a recipe that changed since has no result.
+//! The digests are those of a run that would start now, so a recipe that has changed since its run has no result.
 
 use trainyard_core::artifact::Manifest;
 use trainyard_core::event::CheckResult;
@@ -12,19 +12,19 @@ use trainyard_spec::Plan;
 use trainyard_spec::plan::PlanNode;
 use trainyard_train::stages::report::numbers::number;
 
-/// Checks of a recipe with their measurements.
+/// Checks of a recipe with their measured values.
 pub struct Effects {
-    /// Digest of the stage that has the checks.
+    /// Digest of the first stage with checks.
     pub digest: Digest,
     /// Checks that have a role, in the order of the plan.
     pub checks: Vec<CheckMeasurement>,
 }
 
-/// One check and the numbers that belong to it.
+/// A check with its measured values.
 pub struct CheckMeasurement {
     /// Role of the check.
     pub role: String,
-    /// Name in messages: `kl`, or `void.difference`.
+    /// Name in messages, such as `kl` or `void.difference`.
     pub metric: String,
     /// Measured value; `None` if it is missing.
     pub value: Option<f64>,
@@ -34,7 +34,7 @@ pub struct CheckMeasurement {
     pub max: Option<f64>,
     /// Whether the value is within the bounds.
     pub passed: bool,
-    /// `None` if the check is not on a comparison.
+    /// Values of both arms; `None` if the check is not on a comparison.
     pub arm_values: Option<ArmValues>,
 }
 
@@ -49,7 +49,8 @@ pub enum GuardEffect {
     Unclear,
 }
 
-/// Reads the effects of the checks with a role; `None` if one of their stages is not in the store.
+/// Reads the effects of the checks with a role. Returns `None` if no stage has such checks, or one of the stages is not
+/// in the store.
 pub async fn effects(plan: &Plan, context: &RunContext) -> Result<Option<Effects>> {
     let mut found: Option<Effects> = None;
     let with_role = |node: &PlanNode| node.checks.iter().any(|c| c.role.is_some());
@@ -65,8 +66,8 @@ pub async fn effects(plan: &Plan, context: &RunContext) -> Result<Option<Effects
     Ok(found)
 }
 
-/// Reads the manifests of the selected stages under the digests that a run would have now, in the order of the plan;
-/// `None` where a stage is not in the store.
+/// Reads the manifests of the selected stages under the digests that a run would have now, in the order of the plan.
+/// The manifest is `None` for a stage that is not in the store.
 pub async fn manifests(
     plan: &Plan,
     context: &RunContext,
@@ -86,13 +87,13 @@ pub async fn manifests(
 }
 
 impl Effects {
-    /// Whether every check passed.
+    /// Returns whether every check passed.
     pub fn hold(&self) -> bool {
         self.checks.iter().all(|c| c.passed)
     }
 
-    /// Returns one clause for each guard whose interval is on one side of 0, harm first: ``harms `correct` by -0.11
-    /// [-0.2, -0.03]``.
+    /// Returns one clause for each guard whose interval is on one side of 0, with harm first: ``harms `correct` by
+    /// -0.11 [-0.2, -0.03]``.
     pub fn changes(&self) -> Vec<String> {
         let of = |change: GuardEffect, verb: &str| -> Vec<String> {
             let guards = self.checks.iter().filter(|c| c.change() == Some(change));
@@ -123,8 +124,8 @@ impl CheckMeasurement {
         bound(self.min, self.max)
     }
 
-    /// Returns the direction of a one-sided guard's interval: a lower bound means that the metric must not fall. `None`
-    /// for other checks.
+    /// Returns the direction of a one-sided guard's interval. A lower bound means that the metric must not fall, an
+    /// upper bound that it must not rise. Returns `None` for other checks.
     pub fn change(&self) -> Option<GuardEffect> {
         let (low, high) = self.arm_values.as_ref().filter(|_| self.role == "guard")?.interval?;
         let (bad, good) = match (self.min, self.max) {
@@ -142,9 +143,9 @@ impl CheckMeasurement {
     }
 }
 
-/// The numbers of a `compare` stage that belong to one check.
+/// Numbers of a `compare` stage that belong to one check.
 pub struct ArmValues {
-    /// The metric that both sides have.
+    /// Metric of both sides.
     pub subject: String,
     /// Value of the treatment.
     pub a: Option<f64>,
@@ -157,7 +158,7 @@ pub struct ArmValues {
 }
 
 impl ArmValues {
-    /// Finds the row of a check; `None` if it is not on a row of `comparisons`.
+    /// Finds the row of a check. Returns `None` if the check is not on a row of `comparisons`.
     fn of(check: &CheckResult, comparisons: &[Comparison]) -> Option<Self> {
         check.of?;
         let row = comparisons.iter().find(|row| row.metric == check.metric)?;
@@ -165,7 +166,7 @@ impl ArmValues {
         Some(Self { subject: row.metric.clone(), a: row.a, b: row.b, difference: row.difference, interval })
     }
 
-    /// Formats `` `void` 0.31 → 0 ``, or the treatment's value alone.
+    /// Formats `` `void` 0.31 → 0 ``, or only the treatment's value without a baseline.
     pub fn sides(&self) -> String {
         let treatment = value_text(self.a);
         match self.b {
@@ -174,7 +175,7 @@ impl ArmValues {
         }
     }
 
-    /// Formats `-0.11 [-0.2, -0.03]`.
+    /// Formats the difference with its interval: `-0.11 [-0.2, -0.03]`. Returns `None` if the difference is missing.
     pub fn difference(&self) -> Option<String> {
         let difference = rounded(self.difference?);
         Some(match self.interval {
@@ -199,12 +200,12 @@ pub fn bound(min: Option<f64>, max: Option<f64>) -> String {
     }
 }
 
-/// Formats a number, or a dash for an absent one.
+/// Formats a number, or a dash for a missing one.
 pub fn value_text(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_string(), rounded)
 }
 
-/// Formats a number. Means of equal numbers differ by the last bits, which are shown as 0.
+/// Formats a number. Means of equal numbers differ in the last bits, so tiny numbers are formatted as 0.
 pub fn rounded(value: f64) -> String {
     number(if value.abs() < 1e-12 { 0.0 } else { value })
 }

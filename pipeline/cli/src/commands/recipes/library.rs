@@ -1,4 +1,4 @@
-//! Libraries of recipes: those in the binary, or a folder. Subfolders are subjects.
+//! Finds recipes in a library: the recipes in the binary, or those of a folder. Its subfolders are subjects.
 
 use crate::shipped::{self, ShippedFiles};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use trainyard_spec::diagnostic::suggest;
 use trainyard_spec::files::absolute;
 use trainyard_spec::{FileSystem as _, Sources, yaml};
 
-/// Recipe files, and the files that they extend or embed.
+/// Recipe files of a library, with the files that they extend or embed.
 pub struct Library {
     /// Name in messages.
     place: String,
@@ -18,18 +18,18 @@ pub struct Library {
 /// One YAML file of a library.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecipeFile {
-    /// The file's name without `.yaml`.
+    /// Name of the file without `.yaml`.
     pub name: String,
-    /// Folder of the file, if it differs from that of the library.
+    /// Folder of the file, if it is not the library's own folder.
     pub subject: Option<String>,
     /// Absolute path.
     pub path: PathBuf,
-    /// Whether the file has the key `recipe` or cannot be read; other files are parts of recipes.
+    /// Whether the file has the key `recipe` or cannot be read. Other files are parts of recipes.
     is_recipe: bool,
 }
 
 impl Library {
-    /// Opens the recipes of `folder`, or those of this build. Errors: invalid (no such folder).
+    /// Opens the library in `folder`, or that of this build. Errors: invalid (the folder does not exist).
     pub fn open(folder: Option<&Path>, working_directory: &Path) -> Result<Self> {
         let (place, root, paths) = match folder {
             None => ("this build".to_string(), PathBuf::from(shipped::FOLDER), shipped::paths().collect()),
@@ -54,7 +54,7 @@ impl Library {
         self.files.iter().filter(|f| f.is_recipe)
     }
 
-    /// Finds a recipe by name. Errors: invalid (no such recipe, or more than one).
+    /// Finds a recipe by name. Errors: invalid (no recipe or several recipes have this name).
     pub fn recipe(&self, name: &str) -> Result<&RecipeFile> {
         let mut found = self.recipes().filter(|f| f.name == name);
         match (found.next(), found.next()) {
@@ -90,7 +90,7 @@ fn has_recipe(path: &Path) -> bool {
     yaml::read(&sources, file).0.is_none_or(|tree| tree.get("recipe").is_some())
 }
 
-/// Finds all YAML files below a folder; names that begin with a dot are left out.
+/// Adds all YAML files below a folder to `found`. Names that begin with a dot are skipped.
 fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     let help = "name the folder of the recipes with `--folder`, or leave it out to use those of this build";
     for entry in std::fs::read_dir(folder).map_err(|e| io_error(folder, &e).help(help))? {

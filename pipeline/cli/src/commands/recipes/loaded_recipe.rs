@@ -1,5 +1,5 @@
-//! Compiled recipes, checked for the form of a recipe: named after the file, switched by a param, with checks of both
-//! roles.
+//! Compiles recipes and checks that they have the form of a recipe: the name of their file, a param that switches the
+//! mechanism, and checks of all required roles.
 //!
 //! All mistakes of all files are reported at once.
 
@@ -20,14 +20,14 @@ use trainyard_spec::{Plan, RecipeHeader};
 
 /// Parameter that switches the mechanism.
 pub const SWITCH: &str = "mechanism";
-/// Roles that a recipe must have, if it shows its mechanism alone.
+/// Roles of checks that a recipe must have if it declares no `result`.
 const REQUIRED_ROLES: [&str; 2] = ["mechanism", "guard"];
-/// Roles that a recipe must have, if it declares a `result`.
+/// Roles of checks that a recipe must have if it declares a `result`.
 const RESULT_ROLES: [&str; 4] = ["mechanism", "premise", "effect", "placebo"];
 
 /// A compiled recipe of the required form.
 pub struct LoadedRecipe {
-    /// The file's name without `.yaml`.
+    /// Name of the file without `.yaml`.
     pub name: String,
     /// Folder of the file.
     pub subject: Option<String>,
@@ -38,7 +38,7 @@ pub struct LoadedRecipe {
     pub plan: Plan,
 }
 
-/// Opens the session and the recipes of a command that runs them. Errors: invalid (no recipe at all, and those of
+/// Opens the session and the recipes for a command that runs recipes. Errors: invalid (no recipes, and those of
 /// [`find`]), lost (the store).
 pub fn open(args: &RecipesArgs, names: &[String], catalogue: &Catalogue) -> Result<(AppSession, Vec<LoadedRecipe>)> {
     let session = session::open(&args.site, Access::Run, catalogue)?;
@@ -51,9 +51,10 @@ pub fn open(args: &RecipesArgs, names: &[String], catalogue: &Catalogue) -> Resu
     Ok((session, recipes))
 }
 
-/// Loads the recipes called `names`, or all of the library, sorted by name. Mistakes in files are printed.
+/// Loads the recipes called `names`, or all recipes of the library if `names` is empty, sorted by name. Mistakes in
+/// files are printed.
 ///
-/// Errors: invalid (no such recipe, files with mistakes).
+/// Errors: invalid (an unknown recipe, or files with mistakes).
 pub fn find(
     library: &Library,
     names: &[String],
@@ -84,7 +85,7 @@ pub fn find(
     }
 }
 
-/// Loads a recipe; returns its problems if it has any.
+/// Loads a recipe and prints its diagnostics. The inner error lists the problems of the recipe.
 fn load_recipe(
     file: &RecipeFile,
     params: &[String],
@@ -114,7 +115,7 @@ fn load_recipe(
     Ok(Ok(LoadedRecipe { name, subject, path, recipe, parts, plan }))
 }
 
-/// Lists the properties of a recipe that a workflow lacks.
+/// Returns the problems of a workflow that lacks the form of a recipe.
 fn form(name: &str, plan: &Plan) -> Vec<String> {
     let mut problems = Vec::new();
     if plan.workflow != name {

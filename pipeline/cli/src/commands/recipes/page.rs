@@ -1,4 +1,4 @@
-//! The page of one system: claim, difference of the arms, measured checks, limits, command.
+//! Formats the page of one system: claim, difference of the arms, measured checks, limits, and the command.
 
 use super::arms::Arms;
 use super::difference::difference;
@@ -17,13 +17,13 @@ pub const MARK: &str = "<!-- Written by `trainyard recipes --write`; do not edit
 
 /// Measured effects of a recipe.
 pub enum Evidence {
-    /// Checks of one run, of a recipe that shows its mechanism alone.
+    /// Checks of one run, for a recipe that declares no `result`; `None` if it was not run.
     OneRun(Option<Effects>),
-    /// Results of several seeds, of a recipe with a `result`.
+    /// Results of several seeds, for a recipe with a `result`.
     Seeds(Vec<SeedResult>, Box<SeedJudgment>),
 }
 
-/// Formats the page, to be written into `folder`.
+/// Returns the text of the page. Its links are relative to `folder`.
 pub fn page(found: &LoadedRecipe, evidence: &Evidence, folder: &Path) -> String {
     let recipe = &found.recipe;
     let mut text = format!("# {}\n\n{MARK}\n\n{}\n\n", recipe.system, recipe.mechanism);
@@ -104,7 +104,7 @@ fn row(check: &CheckMeasurement) -> [String; 7] {
     [check.role.clone(), format!("`{metric}`"), baseline, treatment, difference, required, holds.to_string()]
 }
 
-/// Returns a link to the recipe's file; a shipped recipe links to its path in the repository.
+/// Returns a link to the recipe's file, relative to `folder`. A shipped recipe links to its path in the repository.
 fn file(found: &LoadedRecipe, folder: &Path) -> String {
     let path = match found.path.strip_prefix(shipped::FOLDER) {
         Ok(name) => Path::new("workflows/recipes").join(name),

@@ -1,7 +1,8 @@
-//! `trainyard recipes run NAME --seeds 41..45`: a recipe on several seeds, its claim judged on all of them.
+//! Implements `trainyard recipes run NAME --seeds 41..45`, which runs a recipe on several seeds and judges its claim on
+//! all of them.
 //!
-//! Every seed is one run with the mechanism on, whose comparisons are written into `FOLDER/NAME/SEED.json`. A file of
-//! the present plan is not computed again, so an interrupted command continues where it stopped.
+//! Every seed is one run with the mechanism on, whose comparisons are written to `FOLDER/NAME/SEED.json`. A seed whose
+//! file belongs to the present plan is not computed again, so an interrupted command can be repeated.
 
 pub mod judge;
 pub mod list;
@@ -29,11 +30,11 @@ use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_runtime::{Interrupt, NoopObserver, RunEnding, RunOptions};
 use trainyard_spec::Plan;
 
-/// Parameter of the seed.
+/// Name of the parameter with the seed.
 const SEED: &str = "seed";
 
-/// Runs the recipes on all seeds. Exit code 0 if all recipes have the result that they declare, 1 if one has not
-/// or a run failed.
+/// Runs the recipes on all seeds and prints their outcome. Returns exit code 1 if a recipe does not have the result
+/// that it declares, or a run failed.
 pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let list = list::parse(seeds.seeds.as_deref().unwrap_or_default())?;
     let (session, recipes) = loaded_recipe::open(args, names, catalogue)?;
@@ -72,7 +73,7 @@ pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &A
     Ok(if good == outcomes.len() { CliExit::Done } else { CliExit::Failed })
 }
 
-/// Whether the pooled seeds have the declared result.
+/// Returns whether the pooled seeds have the result that the recipe declares.
 pub fn is_declared(recipe: &LoadedRecipe, judgment: &SeedJudgment) -> bool {
     judgment.result.is_some() && judgment.result == recipe.recipe.result
 }
@@ -98,7 +99,7 @@ struct SeedRunner {
 }
 
 impl SeedRunner {
-    /// Computes the results of all seeds, in order; `None` if interrupted.
+    /// Computes the results of all seeds, in their order. Returns `None` if interrupted.
     fn seeds(&self, recipe: &LoadedRecipe, seeds: &[u64]) -> Result<Option<Vec<SeedResult>>> {
         let waiting = Mutex::new(seeds.iter().copied().enumerate().collect::<VecDeque<(usize, u64)>>());
         let done = Mutex::new(Vec::new());
@@ -121,7 +122,8 @@ impl SeedRunner {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Returns the result of one seed: read from its file if that is of the present plan, else computed and written.
+    /// Returns the result of one seed. It is read from the seed's file if that belongs to the present plan, and
+    /// otherwise computed and written. Returns `None` if interrupted.
     fn seed(&self, recipe: &LoadedRecipe, seed: u64) -> Result<Option<SeedResult>> {
         let plan = self.plan(&recipe.path, seed)?;
         let path = result::path(&self.folder, &recipe.name, seed);
@@ -146,8 +148,8 @@ impl SeedRunner {
         compiled::plan(&workflow, &*self.catalogue, &self.session.site)
     }
 
-    /// Reduces stages to one CPU each if several seeds run concurrently, so that runs share the machine instead of
-    /// waiting for each other. Resources are in no digest.
+    /// Limits each stage to one CPU if several seeds run concurrently, so that their runs share the machine instead of
+    /// waiting for each other. No digest contains resources.
     fn reduced(&self, mut plan: Plan) -> Plan {
         if self.jobs > 1 {
             plan.nodes.iter_mut().flat_map(|node| &mut node.resources).for_each(|request| request.cpus = Some(1));
@@ -155,7 +157,7 @@ impl SeedRunner {
         plan
     }
 
-    /// Runs a plan; false if interrupted. Checks that fail do not fail this command: they are part of the result.
+    /// Runs a plan. Returns false if interrupted. Failed checks are not an error, since they are part of the result.
     fn compute(&self, plan: Plan) -> Result<bool> {
         let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
         let summary = self.session.block_on(trainyard_runtime::run(options, plan, self.run_context()?))?;

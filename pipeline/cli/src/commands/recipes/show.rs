@@ -1,4 +1,4 @@
-//! `trainyard recipes show NAME`: the file of a recipe, or the file with its parents merged in.
+//! Implements `trainyard recipes show NAME`, which prints the file of a recipe, or the file with its parents merged in.
 
 use super::library::Library;
 use crate::args::{OutputFormat, RecipesArgs};
@@ -26,13 +26,13 @@ pub fn run(args: &RecipesArgs, name: &str, is_merged: bool, catalogue: &Catalogu
     Ok(CliExit::Done)
 }
 
-/// Prints a text unchanged. A closed stdout is ignored.
+/// Prints a text unchanged. Errors of a closed stdout are ignored.
 pub fn write_text(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// Returns a file merged over its parents, with paths relative to its folder. Errors: invalid (a file cannot be read;
-/// printed).
+/// Returns a file merged with its parents, with paths relative to its folder. Errors: invalid (a file cannot be read;
+/// its diagnostics are printed).
 pub fn merged_text(path: &Path, catalogue: &Catalogue) -> Result<String> {
     let home = path.parent().unwrap_or(Path::new("/")).to_path_buf();
     let found = merged(&ShippedFiles, catalogue, path, &compiled::working_directory()?, &mut |p| relative(&home, p));

@@ -1,4 +1,5 @@
-//! `trainyard recipes --write FILE`: an index of all systems, and a page for each in a folder of the same name.
+//! Implements `trainyard recipes --write FILE`, which writes an index of all systems, and a page for each system into a
+//! folder of the same name.
 
 use super::effects::{Effects, effects};
 use super::library::Library;
@@ -21,10 +22,11 @@ use trainyard_core::{Result, SystemClock};
 use trainyard_runtime::NoopObserver;
 use trainyard_spec::recipe::RecipeResult;
 
-/// Folder of the result files of seeds, in the folder of the pages.
+/// Name of the folder with result files of seeds, in the folder of the pages.
 const RESULTS: &str = "results";
 
-/// Writes the index over `file`, and the pages, with the effects of the recipes whose runs are in this store.
+/// Writes the index to `file`, and the pages next to it, with the effects of the recipes whose runs are in this store.
+/// Removes the pages of recipes that no longer exist.
 pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
@@ -85,7 +87,7 @@ fn is_measured(evidence: &Evidence) -> bool {
     }
 }
 
-/// Formats the number of systems with each result; a system with several recipes has the best of their results.
+/// Formats the number of systems with each result. A system with several recipes counts with the best of their results.
 fn count(rows: &[(&LoadedRecipe, Evidence)]) -> String {
     let mut results: BTreeMap<&str, Option<RecipeResult>> = BTreeMap::new();
     for (found, evidence) in rows {
@@ -142,7 +144,7 @@ fn index(rows: &[(&LoadedRecipe, Evidence)], pages: &Path, params: &[String]) ->
     text.trim_end().to_string() + "\n"
 }
 
-/// Returns the table cell for the measurements.
+/// Returns the table cell with the measured effects.
 fn clause(evidence: &Evidence) -> String {
     match evidence {
         Evidence::OneRun(effects) => effects.as_ref().map_or_else(|| "not run".to_string(), effects_text),
@@ -153,7 +155,7 @@ fn clause(evidence: &Evidence) -> String {
     }
 }
 
-/// Formats the first number of the mechanism, if possible one that both arms have, and every guard that moved.
+/// Formats the first number of the mechanism, preferably one that both arms have, and every guard that changed.
 fn effects_text(effects: &Effects) -> String {
     let mechanism = || effects.checks.iter().filter(|c| c.role == "mechanism").filter_map(|c| c.arm_values.as_ref());
     let first = mechanism().find(|s| s.b.is_some()).or_else(|| mechanism().next());

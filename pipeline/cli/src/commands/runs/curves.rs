@@ -1,4 +1,4 @@
-//! `trainyard runs show RUN --curves STAGE`: the learning curves of a stage.
+//! Implements `trainyard runs show RUN --curves STAGE`, which shows the learning curves of a stage.
 
 use crate::args::OutputFormat;
 use crate::exit::CliExit;

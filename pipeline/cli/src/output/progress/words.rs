@@ -1,4 +1,4 @@
-//! Texts of a running workflow: progress of a stage, verdict of a check.
+//! Formats texts of a running workflow: the progress of a stage, and the result of a check.
 
 use crate::output::metrics::number;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use trainyard_core::event::CheckResult;
 use trainyard_core::metric::qualified_name;
 use trainyard_core::units::format_duration;
 
-/// Formats progress: `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
+/// Formats progress as `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`. The rate is `since` units in `seconds`;
+/// it is omitted if either is 0. A `total` of 0 is unknown.
 pub fn progress_text(
     done: u64,
     total: u64,
@@ -35,7 +36,7 @@ pub fn progress_text(
     text
 }
 
-/// Formats a verdict: `mechanism check failed: void is 0.25, must be at most 0`.
+/// Formats the result of a check: `mechanism check failed: void is 0.25, must be at most 0`.
 pub fn check_text(check: &CheckResult) -> String {
     let value = check.value.map_or_else(|| "missing".to_string(), exact);
     let bound = match (check.min, check.max) {
@@ -53,7 +54,7 @@ pub fn check_text(check: &CheckResult) -> String {
     format!("{role}{grade}: {} is {value}, must be {bound}", qualified_name(&check.metric, check.of))
 }
 
-/// Formats a value with four decimals, since it is compared with bounds.
+/// Formats a value with four decimals, since readers compare it with bounds.
 fn exact(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { format!("{value:.4}") }
 }

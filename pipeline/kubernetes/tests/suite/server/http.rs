@@ -1,4 +1,4 @@
-//! Minimal HTTP/1.1 server for API clients: requests and responses with a content length, keep-alive.
+//! Implements a minimal HTTP/1.1 server for API clients: requests and responses with a content length, and keep-alive.
 
 use std::collections::BTreeMap;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

@@ -1,7 +1,7 @@
-//! Optional single node of the cluster: Pods are processes of this machine.
+//! Simulates the only node of the cluster, whose Pods are processes of this machine.
 //!
-//! Each process leads a process group, receives SIGTERM when its Pod is deleted and SIGKILL after the grace period. A
-//! process that wrote the line [`OUT_OF_MEMORY`] before it was killed counts as OOM-killed, because tests must not
+//! Each process leads a process group. It receives SIGTERM when its Pod is deleted, and SIGKILL after the grace period.
+//! A process that wrote the line [`OUT_OF_MEMORY`] before it was killed counts as OOM-killed, because tests must not
 //! exhaust the memory of the machine.
 
 use super::{Shared, objects};
@@ -123,7 +123,7 @@ async fn supervise(shared: &Shared, name: &str, child: &mut Child) -> ExitStatus
 
 fn signal(group: Option<u32>, signal: rustix::process::Signal) {
     if let Some(group) = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
-        // The process group may be gone.
+        // The process group may have ended already.
         let _ = rustix::process::kill_process_group(group, signal);
     }
 }

@@ -1,4 +1,4 @@
-//! Small API server: Jobs, Pods, events and Kueue's workloads of one namespace, over HTTP on loopback.
+//! Serves a small API server over HTTP on loopback: Jobs, Pods, events and Kueue's workloads of one namespace.
 //!
 //! The server is not Kubernetes. It reproduces observed responses of an API server, to test the executor's requests,
 //! its interpretation of responses and its timeouts without a cluster. Pods either stay unchanged until a test changes

@@ -1,9 +1,9 @@
-//! Objects of the cluster, and the effects of the Job controller and the garbage collector.
+//! Holds the objects of the cluster, and simulates the Job controller and the garbage collector.
 //!
-//! Reproduces the observed behavior of an API server 1.20 with its Job controller: Pods are named after their Job, a
-//! Pod that succeeded makes it `Complete`, one that failed with `backoffLimit: 0` makes it `Failed` with
-//! `BackoffLimitExceeded`, and deletion collects the Pods. Implemented from documentation only: `suspend`, `Indexed`,
-//! `podFailurePolicy`, and `FailureTarget` until the last Pod is over (1.31).
+//! The module reproduces the observed behavior of Kubernetes 1.20: Pods are named after their Job, a Pod that succeeds
+//! makes its Job `Complete`, a Pod that fails under `backoffLimit: 0` makes its Job `Failed` with
+//! `BackoffLimitExceeded`, and the deletion of a Job deletes its Pods. Behavior that follows only the documentation:
+//! `suspend`, `Indexed`, `podFailurePolicy`, and `FailureTarget` until the last Pod is over (1.31).
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

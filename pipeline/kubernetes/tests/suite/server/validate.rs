@@ -1,4 +1,4 @@
-//! Validation rules of the API server for Jobs that a bug in the executor could violate, each with the field's path.
+//! Applies those validation rules of the API server for Jobs that a bug in the executor could violate.
 
 use serde_json::{Value, json};
 

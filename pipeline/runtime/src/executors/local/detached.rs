@@ -1,4 +1,4 @@
-//! Attempts that outlive their engine: processes without pipes, which report through the store only.
+//! Runs attempts that outlive their engine, as processes without pipes that report only through the store.
 
 use super::Launcher;
 use super::ending::{failed, unexplained};
@@ -15,7 +15,8 @@ use trainyard_core::event::AttemptOutcome;
 /// Poll interval for a process that is not a child of this one.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Starts an attempt and waits for its end. If this future is dropped, the attempt continues.
+/// Starts an attempt, waits for its end, and kills the rest of its process tree. If this future is dropped, the attempt
+/// continues.
 pub(super) async fn attempt(
     launcher: &Launcher,
     task: &AttemptTask,
@@ -47,7 +48,8 @@ pub(super) async fn attempt(
     }
 }
 
-/// Waits for the end of an attempt that an earlier engine started.
+/// Waits for the end of an attempt that an earlier engine started, then kills the rest of its process tree. The exit
+/// status of such a process is unknown.
 pub(super) async fn watch(root: ProcessId, url: String, mut control: watch::Receiver<Control>) -> AttemptExit {
     let ended = async {
         while root.is_alive() != Some(false) {
@@ -66,8 +68,8 @@ pub(super) async fn watch(root: ProcessId, url: String, mut control: watch::Rece
     AttemptExit::with_error(AttemptOutcome::Lost, error)
 }
 
-/// Returns when the attempt must stop; never returns if the sender is gone. The request in the store came before, so
-/// there is no softer way left.
+/// Waits until the attempt must stop; never returns if the sender is dropped. The engine has requested the stop in the
+/// store before, so the only remaining means is a kill.
 async fn stops(control: &mut watch::Receiver<Control>) {
     if control.wait_for(|requested| *requested > Control::Run).await.is_err() {
         std::future::pending().await

@@ -1,4 +1,4 @@
-//! Interprets the end of an attempt's process.
+//! Interprets the exit status of an attempt's process.
 
 use super::super::AttemptExit;
 use std::process::ExitStatus;

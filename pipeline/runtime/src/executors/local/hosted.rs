@@ -1,4 +1,4 @@
-//! Attempts on a host: the commands of `run:` stages.
+//! Runs the commands of `run:` stages as attempts on a host process.
 
 use super::Launcher;
 use super::ending::failed;
@@ -16,7 +16,7 @@ use trainyard_core::event::AttemptOutcome;
 /// How long the host may take to report the end of an attempt whose processes were killed. It may be hashing a file.
 const REPORT_GRACE: Duration = Duration::from_secs(2);
 
-/// Passes an attempt to the host and carries it to its end.
+/// Passes an attempt to the host and waits for its end. Holds the attempt's slots until the host has reported its end.
 pub(super) async fn attempt(
     hosts: &HostPool,
     launcher: &Launcher,

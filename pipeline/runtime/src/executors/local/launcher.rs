@@ -1,4 +1,4 @@
-//! Program that runs attempts, and how it is started.
+//! Starts the program that runs attempts.
 
 use super::super::{AttemptExit, AttemptTask, BY_INDEX, GPU_ORDER, GPUS, MARK, SUPERVISED, format_gpus};
 use crate::slots::{self, SlotGuard};

@@ -19,7 +19,7 @@ pub(super) enum TerminationReason {
 /// Running attempt.
 pub(super) trait AttemptExecution {
     type End;
-    /// Returns when the attempt ends.
+    /// Waits until the attempt ends.
     fn ended(&mut self) -> impl Future<Output = Self::End> + Send;
     /// Requests the attempt to stop.
     fn request_stop(&mut self, why: TerminationReason) -> impl Future<Output = ()> + Send;
@@ -27,7 +27,8 @@ pub(super) trait AttemptExecution {
     fn kill(&mut self) -> impl Future<Output = Self::End> + Send;
 }
 
-/// Waits for the end of an attempt; also returns why the engine ended it, if it did.
+/// Waits for the end of an attempt. After the timeout or a request of the engine, asks the attempt to stop and kills it
+/// after a grace period; then also returns why.
 pub(super) async fn run_to_end<A: AttemptExecution>(
     attempt: &mut A,
     timeout: Option<Duration>,
@@ -70,7 +71,7 @@ pub(super) async fn run_to_end<A: AttemptExecution>(
     }
 }
 
-/// Returns after the limit; never returns without one.
+/// Waits for the limit; never returns if it is `None`.
 async fn after(limit: Option<Duration>) {
     match limit {
         Some(limit) => tokio::time::sleep(limit).await,

@@ -1,9 +1,10 @@
-//! Attempts as processes of this machine: `<program> attempt <store-url>#<attempt-folder>`.
+//! Runs attempts as processes of this machine: `<program> attempt <store-url>#<attempt-folder>`.
 //!
-//! Each attempt leads a process group and inherits its slots, so that they outlast a killed engine. When it ends, for
-//! any reason, its whole process tree is killed before its slots are released. The pool's options determine whether an
-//! attempt outlives its engine: on pipes it ends with it ([`piped`]), without them it continues ([`detached`]). If
-//! attempts end with the engine, the commands of `run:` stages share one process that carries them ([`hosted`]).
+//! The process of an attempt leads a process group and inherits the attempt's slots, so that the slots stay taken if
+//! the engine is killed. When an attempt ends for any reason, its process tree is killed before its slots are released.
+//! The pool's options determine whether an attempt outlives its engine: an attempt on pipes ends with the engine
+//! ([`piped`]), an attempt without pipes continues ([`detached`]). If attempts end with the engine, the commands of
+//! `run:` stages share one host process, which holds their slots ([`hosted`]).
 
 mod detached;
 mod ending;
@@ -94,8 +95,8 @@ impl LocalExecutor {
     fn keeps_orphans(&self) -> bool {
         self.options.orphans == Orphans::Keep
     }
-    /// Returns the handle `<host>:<key>`, or only the key where attempts end with their engine and are never looked up
-    /// on another host.
+    /// Returns the handle `<host>:<key>`, or only the key if attempts end with their engine, because they are never
+    /// looked up on another host.
     fn handle(&self, task: &AttemptTask) -> Handle {
         Handle(if self.keeps_orphans() { format!("{}:{}", process::host(), task.key()) } else { task.key() })
     }
@@ -141,7 +142,8 @@ impl LocalExecutor {
             return Ok(Some(current));
         }
         if !self.keeps_orphans() {
-            // The attempt stops by itself when its stdin ends with its engine; this makes sure of it.
+            // The attempt stops itself when the engine's death closes its stdin; this kill covers an attempt that
+            // hangs.
             kill_tree(None, &task.url()).await;
             return Ok(None);
         }
@@ -199,7 +201,8 @@ impl Executor for LocalExecutor {
     }
 }
 
-/// Acquires the task's share of this machine, and reports why the attempt waits meanwhile.
+/// Acquires the task's share of this machine, reports why the attempt waits meanwhile, and reports its start. Returns
+/// `None` if this executor has no slots or the grant has no shares.
 async fn wait_for_slots(
     slots: Option<&Slots>,
     task: &AttemptTask,

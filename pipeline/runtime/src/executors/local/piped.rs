@@ -1,7 +1,8 @@
-//! Attempts on pipes to this process: the fast way, and they end with this process.
+//! Runs attempts on pipes to this process. Their messages arrive faster than through the store, but the attempts end
+//! with this process.
 //!
 //! An attempt sends [`AttemptMessage`] lines on stdout; any other line on stdout, and all of stderr, goes to the log.
-//! `cancel` or `timeout` is written to its stdin, and the end of stdin signals that the engine died.
+//! The executor writes `cancel` or `timeout` to the attempt's stdin; the end of stdin signals that the engine died.
 
 use super::Launcher;
 use super::ending::{failed, unexplained};
@@ -32,7 +33,7 @@ struct FinalMessages {
     error: Option<Error>,
 }
 
-/// Starts an attempt and carries it to its end.
+/// Starts an attempt, forwards its messages until it ends, and kills the rest of its process tree.
 pub(super) async fn attempt(
     launcher: &Launcher,
     task: &AttemptTask,

@@ -1,4 +1,5 @@
-//! Processes of an attempt on this machine. Only Linux can find those that left their group or lost their parent.
+//! Finds and kills the processes of an attempt on this machine. Only on Linux does this include processes that left
+//! their group or lost their parent.
 
 use crate::process::ProcessId;
 

@@ -1,4 +1,4 @@
-//! Attempts that one executor carries in this process: their states, and how to stop each.
+//! Holds the states of the attempts that one executor runs in this process, and the means to stop each of them.
 
 use super::super::{AttemptExit, AttemptState, Control, Handle};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 
-/// States by handle. Dropping the table ends the tasks that carry the attempts.
+/// States by handle. Dropping the table aborts the tasks of the attempts.
 #[derive(Default)]
 pub(super) struct AttemptTable {
     shared: Arc<AttemptTableShared>,
@@ -27,18 +27,18 @@ struct AttemptEntry {
     control: watch::Sender<Control>,
 }
 
-/// Reporter of one attempt's state, for the task that carries it.
+/// Reporter of one attempt's state, for the attempt's task.
 pub(super) struct StateReporter {
     shared: Arc<AttemptTableShared>,
     handle: Handle,
 }
 
 impl AttemptTable {
-    /// Returns whether the attempt is carried here, or its end was not reported yet.
+    /// Returns whether the attempt runs here, or its end was not returned by [`AttemptTable::states`] yet.
     pub fn has(&self, handle: &Handle) -> bool {
         self.shared.entries().contains_key(handle)
     }
-    /// Carries an attempt to its end in a separate task.
+    /// Runs an attempt in a separate task, with the state `Started` at first.
     pub fn spawn<F: Future<Output = AttemptExit> + Send + 'static>(
         &self,
         handle: Handle,
@@ -56,7 +56,8 @@ impl AttemptTable {
         // Reap finished tasks, so that a long run does not accumulate them.
         while tasks.try_join_next().is_some() {}
     }
-    /// Returns the states, in order. The end of an attempt is returned once; then the attempt is forgotten.
+    /// Returns the states in the order of `handles`. Returns the end of an attempt once and then forgets the attempt;
+    /// an unknown attempt is lost.
     pub fn states(&self, handles: &[Handle]) -> Vec<AttemptState> {
         let mut entries = self.shared.entries();
         let mut state = |handle: &Handle| match entries.get(handle).map(|entry| &entry.state) {
@@ -76,7 +77,7 @@ impl AttemptTable {
             });
         }
     }
-    /// Returns when a state has changed since the last return.
+    /// Waits until a state has changed since the last call returned.
     pub async fn changed(&self) {
         self.shared.changed.notified().await;
     }

@@ -1,4 +1,4 @@
-//! HTTP client of a Ray dashboard: requests, and interpretation of responses.
+//! Sends HTTP requests to a Ray dashboard and interprets its responses.
 //!
 //! Ray responds with status 500 to nearly everything that it refuses, with a Python traceback as the body. The actual
 //! status is in the body, because the head forwards requests to an agent: `Request failed with status code 400`.
@@ -17,7 +17,7 @@ use trainyard_core::{Error, Result};
 const CONNECT: Duration = Duration::from_secs(5);
 /// Request timeout. Ray itself waits up to 30 s for its agent.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum bytes of a response about one object. For a failed job, Ray quotes at most 20,000 characters.
+/// Maximum bytes of a response about one object. Ray quotes at most 20,000 characters of a failed job's output.
 const ONE: usize = 4 << 20;
 /// Maximum bytes of a response about all jobs or nodes.
 const ALL: usize = 64 << 20;
@@ -38,7 +38,7 @@ pub(super) struct RayClient {
 pub(super) enum SubmitResult {
     /// A new job was created.
     New,
-    /// A job of this name already exists.
+    /// A job with this submission id already exists.
     Existing,
 }
 
@@ -72,7 +72,7 @@ impl RayClient {
     /// Creates a client of the cluster in the options without sending a request. Errors: invalid (the options).
     pub(super) fn new(options: &RayOptions) -> Result<Self> {
         trainyard_store::install_tls();
-        // Redirects lead to a login page, which must not receive the token.
+        // A redirect leads to a login page, which must not receive the token.
         let client = Client::builder().connect_timeout(CONNECT).timeout(RESPONSE_TIMEOUT).redirect(Policy::none());
         let client = client.build().map_err(|e| Error::invalid("cannot create an HTTP client").caused_by(&e))?;
         Ok(Self { client, address: options.address()?, token_variable: options.token_variable()? })
@@ -81,7 +81,8 @@ impl RayClient {
     pub(super) fn address(&self) -> &str {
         &self.address
     }
-    /// Submits a job under its name. Errors: retryable, invalid (Ray refuses it).
+    /// Submits a job under its submission id. Errors: retryable (no response, or a temporary fault of Ray), invalid
+    /// (Ray refuses the job).
     pub(super) async fn submit(&self, submission: &RayJobRequest<'_>) -> Result<SubmitResult> {
         let body = serde_json::to_vec(submission).map_err(|e| Error::bug("a submission is not JSON").caused_by(&e))?;
         let request = self.request(Method::POST, "/api/jobs/")?.header("content-type", "application/json").body(body);
@@ -128,7 +129,7 @@ impl RayClient {
         let response = self.send(self.request(Method::GET, &format!("/api/jobs/{id}/logs"))?, ALL).await?;
         match (response.status, response.cut) {
             _ if response.is_unknown_job(id) => Ok(String::new()),
-            // Ray sends the whole output at once.
+            // Ray sends the complete output at once.
             (_, true) => Ok(format!("(the output is too long to show; `ray job logs {id}` prints it)\n")),
             (status, false) if status.is_success() => Ok(tail(self.read::<LogsResponse>(&response)?.logs)),
             _ => Err(self.refusal(&response)),
@@ -222,7 +223,7 @@ fn refused_by_agent(body: &[u8]) -> bool {
     String::from_utf8_lossy(body).contains("Request failed with status code 4")
 }
 
-/// Returns the line of a response that has the error: the last line with words in it, as in a traceback.
+/// Returns the line of a response that contains the error: the last line with a letter or digit, as in a traceback.
 fn quote(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(ONE)]);
     let line = text.lines().rev().map(str::trim).find(|line| line.chars().any(char::is_alphanumeric));

@@ -1,4 +1,4 @@
-//! Ray jobs: the request that submits one, and the response that describes one.
+//! Builds the request that submits a Ray job, and derives an attempt's state from the response that describes the job.
 
 use super::nodes::{self, RayNode};
 use super::options::RayOptions;

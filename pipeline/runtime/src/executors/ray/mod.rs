@@ -1,10 +1,12 @@
-//! The executor `ray`: every attempt is a job of a Ray cluster, through the Ray Jobs API of its dashboard.
+//! Implements the executor `ray`, which submits every attempt as a job of a Ray cluster through the Ray Jobs API of the
+//! cluster's dashboard.
 //!
 //! A job's submission id is the attempt's key, so Ray itself refuses a second submission. Ray behaves unexpectedly in
-//! three ways. Ray keeps a job that fits no node pending without a message, so the nodes are queried first. A request
-//! to stop a pending job is queued until Ray starts the job, and then ends it at once; such an attempt therefore counts
-//! as over, while a running one is over when its status is, whatever Ray responded. Ray fails a job that waits for a
-//! node longer than 15 minutes, unless its head is configured otherwise.
+//! three ways. Ray keeps a job that fits no node pending without a message, so the nodes are queried first. Ray queues
+//! a request to stop a pending job until it starts the job, and then ends the job at once. Such an attempt therefore
+//! counts as over; a running attempt is over only when the status of its job is final, regardless of Ray's response to
+//! the stop request. Ray fails a job that waits for a node longer than 15 minutes, unless its head is configured
+//! otherwise.
 
 mod client;
 mod job;
@@ -33,8 +35,8 @@ use trainyard_core::{Error, Result};
 const AT_ONCE: usize = 16;
 /// Maximum number of attempts that are polled one by one.
 const FEW: usize = 8;
-/// Number of listed jobs that cost Ray as much as a query for one job (measured: 0.35 ms and 6 ms). Ray's list contains
-/// every job ever submitted.
+/// Number of jobs that Ray lists in the time of one query for a single job (measured: 0.35 ms per listed job, 6 ms per
+/// query). Ray's list contains every job ever submitted.
 const LISTED_FOR_ONE: usize = 16;
 
 /// The executor `ray`: jobs of one Ray cluster.
@@ -48,7 +50,7 @@ pub struct RayExecutor {
     interval: Duration,
     /// Number of jobs in Ray's list when it was last read.
     listed: AtomicUsize,
-    /// Jobs that were requested to stop, and whether Ray has forwarded the request. Not known to a later engine.
+    /// Jobs that were requested to stop, and whether Ray has forwarded the request. A later engine does not know them.
     stops: Mutex<BTreeMap<Handle, bool>>,
 }
 

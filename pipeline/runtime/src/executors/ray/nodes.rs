@@ -1,6 +1,6 @@
-//! Nodes of a cluster: resources of each, and whether any node could ever run a job.
+//! Parses the nodes of a Ray cluster, and determines whether any node could ever run a job.
 //!
-//! Ray keeps a job that fits no node pending without a message.
+//! Ray itself keeps a job that fits no node pending without a message.
 
 use super::resources::RayResources;
 use serde::Deserialize;

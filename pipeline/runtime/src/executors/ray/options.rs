@@ -1,4 +1,4 @@
-//! Options of a Ray pool.
+//! Defines and validates the options of a Ray pool.
 
 use super::resources::{CPU, GPU, MEMORY, RayResources};
 use reqwest::Url;

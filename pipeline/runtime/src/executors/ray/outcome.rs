@@ -1,7 +1,7 @@
 //! Maps the end of a job to the end of its attempt.
 //!
-//! The attempt's objects in the store take precedence, so this mostly matters for attempts that never ran, or that died
-//! before they could store a failure.
+//! The attempt's objects in the store take precedence, so this mapping mostly matters for attempts that never ran, or
+//! that died before they could store a failure.
 
 use crate::executors::AttemptExit;
 use trainyard_core::event::AttemptOutcome;
@@ -28,7 +28,7 @@ pub(super) fn failed(exit_code: Option<i32>, error_type: Option<&str>, ray_messa
     AttemptExit::with_error(outcome, error)
 }
 
-/// Returns the end of a job that was stopped, by this engine or by another client.
+/// Returns the end of a job that was stopped: by this engine if `by_us`, otherwise by another client.
 pub(super) fn stopped(by_us: bool) -> AttemptExit {
     if by_us {
         return AttemptExit::cancelled();

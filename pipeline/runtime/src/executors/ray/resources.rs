@@ -1,4 +1,4 @@
-//! Amounts of resources by Ray's names: `CPU`, `GPU`, `memory` in bytes, and custom ones.
+//! Holds amounts of resources under Ray's names: `CPU`, `GPU`, `memory` in bytes, and custom resources.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Tests of the executor against a small server with recorded responses of Ray 2.60.0 (`fixtures/`).
+//! Tests the executor against a small server with recorded responses of Ray 2.60.0 (`fixtures/`).
 
 mod answers;
 mod jobs;

@@ -1,4 +1,4 @@
-//! Requests to Slurm, one function each.
+//! Sends requests to Slurm, with one function for each kind of request.
 
 use super::ids::JobId;
 use super::records::{self, SACCT, SQUEUE, SQUEUE_WITHOUT_COMMENTS, SlurmRecord};
@@ -16,8 +16,9 @@ const SINCE: &str = "--starttime=now-14days";
 /// Slurm, as this user sees it.
 pub(super) struct SlurmClient {
     tools: Arc<dyn SlurmTools>,
-    /// Number of this user. Filtered by user, the controller sends the jobs of that user alone; filtered by job ids it
-    /// sends the jobs of all users, and fails if the only listed job is gone.
+    /// Id of this user, by which queries filter. A query by user returns only the jobs of that user. A query by job ids
+    /// makes the controller send the jobs of all users, and fails if the controller no longer knows the only listed
+    /// job.
     user: u32,
     queue: SharedQuery<Vec<SlurmRecord>>,
     queue_with_comments: SharedQuery<Vec<SlurmRecord>>,
@@ -59,7 +60,7 @@ impl SlurmClient {
     pub async fn queue(&self) -> Result<Arc<Vec<SlurmRecord>>> {
         self.queue.get(self.squeue(SQUEUE_WITHOUT_COMMENTS)).await
     }
-    /// Returns the same with the comments of the jobs.
+    /// Like [`SlurmClient::queue`], with the comments of the jobs.
     pub async fn queue_with_comments(&self) -> Result<Arc<Vec<SlurmRecord>>> {
         self.queue_with_comments.get(self.squeue(SQUEUE)).await
     }
@@ -72,7 +73,7 @@ impl SlurmClient {
     }
 
     /// Queries accounting for jobs and arrays. A query for an array member that has not started returns other members,
-    /// so queries name whole arrays.
+    /// so queries name arrays instead of members.
     pub async fn query_accounting(&self, jobs: &BTreeSet<u32>) -> AccountingResult {
         if jobs.is_empty() {
             return AccountingResult::Known(Vec::new());
@@ -80,7 +81,7 @@ impl SlurmClient {
         let list = jobs.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         self.sacct(&[&format!("--jobs={list}")]).await
     }
-    /// Queries accounting for this user's recent jobs.
+    /// Queries accounting for this user's jobs of the last 14 days.
     pub async fn query_recent_accounting(&self) -> AccountingResult {
         self.sacct(&[&format!("--user={}", self.user), SINCE]).await
     }
@@ -96,7 +97,7 @@ impl SlurmClient {
         }
     }
 
-    /// Queries the controller for one job.
+    /// Queries the controller for one job; returns `None` if the query fails or the controller does not know the job.
     pub async fn show_job(&self, id: JobId) -> Option<SlurmRecord> {
         let call = SlurmCommand::new("scontrol", ["--details", "--oneliner", "show", "job", &id.to_string()]);
         let output = self.tools.call(call).await.ok().filter(|output| output.success)?;

@@ -1,7 +1,7 @@
 //! Finds a job by the key of its attempt: the job's comment lists the keys of its members.
 //!
-//! The controller knows the comment as long as it knows the job, with or without accounting; `squeue` prints it. It may
-//! have 1,024 bytes, so the members of an array are named by the first 16 of their key's 32 digits.
+//! The controller keeps the comment as long as it knows the job, with or without accounting, and `squeue` prints it. A
+//! comment has at most 1,024 bytes, so an array's comment contains only the first 16 of the 32 digits of each key.
 
 use super::ids::JobId;
 
@@ -25,7 +25,8 @@ pub(super) fn comment(keys: &[String]) -> String {
     }
 }
 
-/// Returns the member of job number `job` that has this key, by the job's comment.
+/// Returns the member of job number `job` that has this key, according to the job's comment; `None` if no member has
+/// it.
 pub(super) fn member(job: u32, comment: &str, key: &str) -> Option<JobId> {
     let listed: Vec<&str> = comment.strip_prefix(PREFIX)?.split(',').collect();
     let at = listed.iter().position(|short| short.len() >= DIGITS && digits(key).starts_with(short))?;

@@ -1,4 +1,5 @@
-//! Names of jobs as Slurm prints them: `123`, `123_4` for a member of an array, `123_[4-7,9:2%3]` for several.
+//! Parses the names of jobs that Slurm prints: `123`, `123_4` for a member of an array, `123_[4-7,9:2%3]` for several
+//! members.
 
 use std::fmt;
 

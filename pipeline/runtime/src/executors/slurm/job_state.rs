@@ -1,4 +1,4 @@
-//! Slurm's states of jobs, as far as they make a difference here.
+//! Maps Slurm's states of jobs to the states that the executor distinguishes.
 
 /// A state as `squeue`, `sacct` and `scontrol` print it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub(super) enum JobState {
     Requeued,
     /// Holds nodes but does not run now, and why.
     Paused(&'static str),
-    /// Holds nodes. A job that ends still holds them until its last process is gone (COMPLETING). States of later
-    /// versions count as active, since they end in one of the others.
+    /// Holds nodes. A job that ends still holds its nodes until its last process has ended (COMPLETING). States of
+    /// later versions count as active, since they end in one of the others.
     Active,
     /// Exit code 0.
     Completed,

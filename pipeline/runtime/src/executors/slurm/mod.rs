@@ -1,9 +1,10 @@
-//! Attempts as jobs of Slurm: `sbatch` submits them, `squeue` and `sacct` report their states, `scancel` ends them.
+//! Runs attempts as jobs of Slurm: `sbatch` submits them, `squeue` and `sacct` report their states, `scancel` ends
+//! them.
 //!
-//! Attempts that request equal resources become one array. A job's comment holds the keys of its attempts, by which an
-//! engine finds jobs that another one submitted before it could record the job's number; the controller knows comments
-//! with and without accounting. Search and submission are two steps; the journal ensures that only one engine drives a
-//! run.
+//! Attempts that request equal resources become one array. A job's comment contains the keys of its attempts. By this
+//! comment an engine finds a job whose number the previous engine could not record before it died; the controller keeps
+//! comments with and without accounting. Search and submission are two steps, which is safe because the journal ensures
+//! that only one engine drives a run.
 //!
 //! Jobs are never requeued (`--no-requeue`), because the files of an attempt are written once. If a site requeues a job
 //! anyway, the job is removed and the attempt is lost, so the run's own retries decide.
@@ -41,7 +42,7 @@ use std::time::Duration;
 use trainyard_core::{Error, Result};
 use verdict::JobHistory;
 
-/// Bytes of a job's output that are shown: its end.
+/// Number of bytes that are shown of the end of a job's output.
 const TAIL: u64 = 64 << 10;
 
 /// The executor `slurm`.

@@ -1,4 +1,4 @@
-//! Options of pools with the executor `slurm`.
+//! Defines and validates the options of pools with the executor `slurm`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -127,11 +127,11 @@ impl SlurmOptions {
         }
         Ok(())
     }
-    /// Poll interval of the queue.
+    /// Returns the poll interval of the queue.
     pub(super) fn poll(&self) -> Result<Duration, String> {
         positive_duration(&self.poll)
     }
-    /// Returns the time limit of every job.
+    /// Returns the time limit of every job; `None` if the option is not set.
     pub(super) fn limit(&self) -> Result<Option<Duration>, String> {
         self.time_limit.as_deref().map(positive_duration).transpose()
     }

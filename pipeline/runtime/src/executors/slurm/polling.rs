@@ -1,4 +1,4 @@
-//! States of submitted attempts.
+//! Polls the states of submitted attempts.
 
 use super::SlurmExecutor;
 use super::client::AccountingResult;
@@ -44,8 +44,9 @@ impl SlurmExecutor {
         state
     }
 
-    /// Returns Slurm's record of a job: the queue's entry, and for ended jobs the exit from accounting or, without it,
-    /// from the controller.
+    /// Returns Slurm's record of a job: its entry in the queue or, if the queue no longer lists it, in accounting. The
+    /// exit of a failed or cancelled job comes from accounting or, for a failed job that accounting lacks, from the
+    /// controller.
     async fn record(&self, id: JobId, queue: &[SlurmRecord], accounted: &AccountingResult) -> Option<SlurmRecord> {
         let queued = find(queue, id);
         let known = match accounted {

@@ -34,7 +34,7 @@ pub(super) fn explain(reason: &str) -> PendingReason {
     }
 }
 
-/// Limits on one job: waiting does not make it smaller.
+/// Returns the meaning of a reason that waiting does not resolve, such as a limit on the size of one job.
 fn never(word: &str) -> Option<&'static str> {
     let of_one_job = (word.starts_with("QOS") || word.starts_with("Assoc"))
         && (word.contains("PerJob") || word.contains("WallDuration") || word.contains("PerNode"));

@@ -1,5 +1,5 @@
-//! Parsers for the output of `squeue`, `sacct` and `scontrol`. Lines that cannot be parsed are skipped, because the
-//! comments of the user's other jobs may hold any text.
+//! Parses the output of `squeue`, `sacct` and `scontrol`. Lines that cannot be parsed are skipped, because the comments
+//! of the user's other jobs may contain any text.
 
 use super::ids::{JobId, JobSet};
 use super::job_state::JobState;
@@ -7,7 +7,7 @@ use super::job_state::JobState;
 /// Columns of [`from_squeue`]: jobs, state, reason, nodes, expected start, partition, comment. The comment comes last,
 /// since it may hold the separator.
 pub(super) const SQUEUE: &str = "%i|%T|%r|%N|%S|%P|%k";
-/// The same without comments, which are long and repeated for every member of an array.
+/// Columns of [`from_squeue`] without comments, which are long and repeated for every member of an array.
 pub(super) const SQUEUE_WITHOUT_COMMENTS: &str = "%i|%T|%r|%N|%S|%P|";
 /// Columns of [`from_sacct`].
 pub(super) const SACCT: &str = "JobID,State,ExitCode,DerivedExitCode,NodeList,Comment";
@@ -55,8 +55,8 @@ impl SlurmRecord {
     }
 }
 
-/// Returns the record of a job: its own, or that of the rest of its array. Members that were cancelled together before
-/// they started have no line any more.
+/// Returns the record of a job: its own, or the record of the rest of its array, because members that were cancelled
+/// together before they started have no separate line. Returns `None` if neither exists.
 pub(super) fn find(records: &[SlurmRecord], id: JobId) -> Option<&SlurmRecord> {
     let own = records.iter().find(|r| r.jobs.names(id));
     own.or_else(|| records.iter().find(|r| r.jobs.is_rest_of_its_array(id) && r.state.is_over()))

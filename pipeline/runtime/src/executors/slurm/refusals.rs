@@ -1,4 +1,4 @@
-//! Errors of Slurm's tools, and whether a retry may help.
+//! Converts error messages of Slurm's tools to errors, which are retryable if a retry may help.
 
 use super::tools::{SlurmCommand, SlurmCommandOutput};
 use trainyard_core::Error;
@@ -22,7 +22,7 @@ const PASSING: [&str; 15] = [
     "Required node not available",
 ];
 
-/// Help for errors that report a wrong request.
+/// Help for errors that report an invalid request, by a phrase of the error.
 const HELP: [(&str, &str); 10] = [
     ("Invalid feature", "`sinfo -o %f` lists the features that `constraint` may name"),
     ("node configuration is not available", "`sinfo -o '%N %c %m %G %f'` lists what nodes have"),

@@ -1,4 +1,4 @@
-//! Arguments of `sbatch`: attempts that request equal resources become one array of jobs.
+//! Builds the arguments of `sbatch`. Attempts that request equal resources become one array of jobs.
 
 use super::comment::{MEMBERS, comment};
 use super::options::SlurmOptions;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Jobs live this much longer than the attempts in them, which end themselves at their timeout.
 const SLACK: Duration = Duration::from_secs(300);
-/// Bytes of a job's name.
+/// Maximum bytes of a job's name.
 const NAME: usize = 80;
 
 /// Resources of one job.

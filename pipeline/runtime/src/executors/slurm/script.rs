@@ -1,7 +1,9 @@
-//! The batch script: it picks the attempt's URL and becomes the attempt.
+//! Builds the batch script of a job, which selects the attempt's URL and then replaces itself with the attempt
+//! (`exec`).
 //!
-//! It is bash, as `module` and what sites put into profiles are. Every value is quoted, so none is ever read by a
-//! shell. Secrets are passed in the environment of `sbatch` only, since other users may read scripts.
+//! The script is written in bash, because `module` and the profiles of many sites require it. Every value is quoted, so
+//! the shell interprets none, except for the pool's option `setup`, which is bash. Secrets are passed only in the
+//! environment of `sbatch`, since other users may read scripts.
 
 use super::options::SlurmOptions;
 use super::request::JobShape;
@@ -69,9 +71,9 @@ pub(super) fn script(
     text
 }
 
-/// Prefix that starts the rest of the command once on each node, with its rank. A process that fails records the error
-/// in the store and exits with 0, so that the first process can report it; a killed process cannot, and then all of
-/// them end.
+/// Returns the prefix that starts the rest of the command once on each node, with its rank. A process that fails
+/// records the error in the store and exits with 0, so that the first process can report the error. A killed process
+/// cannot do so, and `srun` then ends all processes.
 fn on_every_node(shape: JobShape) -> Vec<u8> {
     let JobShape { nodes, cpus, .. } = shape;
     format!(

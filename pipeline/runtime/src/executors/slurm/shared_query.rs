@@ -1,5 +1,5 @@
-//! Shared result of concurrent requests: all users share the controller, and hundreds of attempts may be polled or
-//! ended at once.
+//! Shares the result of one query among concurrent requests, because all users share the controller, and hundreds of
+//! attempts may be polled or ended at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,8 @@ impl<T> SharedQuery<T> {
     pub fn new() -> Self {
         Self { requests: AtomicU64::new(0), last: Mutex::default() }
     }
-    /// Returns the result of a call that began after this request. Requests during a call share the next one.
+    /// Returns the result of a call that began after this request. Requests that arrive during a call share the next
+    /// call; the futures of all but one of them are dropped unpolled.
     pub async fn get(&self, call: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
         let number = self.requests.fetch_add(1, Ordering::SeqCst);
         let mut last = self.last.lock().await;

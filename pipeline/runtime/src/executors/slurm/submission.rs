@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
 
 impl SlurmExecutor {
-    /// Returns the handles of tasks by their keys, or why they were not submitted.
+    /// Submits the tasks that Slurm does not have yet. Returns the handle, or the reason of the refusal, of every task
+    /// by its key.
     pub(super) async fn submit_all(&self, tasks: &[AttemptTask]) -> Result<BTreeMap<String, Result<Handle>>> {
         let queue = self.client.queue_with_comments().await?;
         let mut results = BTreeMap::new();
@@ -57,7 +58,8 @@ impl SlurmExecutor {
         Ok(job)
     }
 
-    /// Creates the folder: Slurm does not, and a job without it fails.
+    /// Creates the folder for the output of jobs if the nodes share files: Slurm does not create it, and a job without
+    /// it fails.
     async fn prepare_log_folder(&self) -> Result<()> {
         if !self.options.shared_filesystem {
             return Ok(());

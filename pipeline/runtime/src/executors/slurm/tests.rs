@@ -1,4 +1,5 @@
-//! Tests of the executor against recorded outputs: the tools that it calls, and the results that it derives.
+//! Tests the executor against recorded outputs: the tools that it calls, and the results that it derives from their
+//! output.
 
 use super::tools::{SlurmCommand, SlurmCommandOutput, SlurmTools};
 use super::*;
@@ -44,7 +45,7 @@ impl RecordedTools {
         self.outputs.lock().unwrap().entry(program).or_default().push_back(output);
         self
     }
-    /// The calls of a tool: their arguments.
+    /// Returns the arguments of the calls of a tool.
     fn calls_of(&self, program: &str) -> Vec<String> {
         let calls = self.calls.lock().unwrap();
         calls.iter().filter(|call| call.program == program).map(|call| call.arguments.join(" ")).collect()
@@ -85,7 +86,7 @@ fn task(store: &Store, stage: &str) -> AttemptTask {
     }
 }
 
-/// The executor with the folder for its logs.
+/// Creates an executor, and the folder for its logs.
 fn slurm(tools: &Arc<RecordedTools>, options: serde_json::Value) -> (SlurmExecutor, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let options =
@@ -238,7 +239,7 @@ async fn missing_slurm_is_reported_with_help() {
     assert_eq!(slurm.poll(&handles(&["1"])).await.unwrap_err().kind, ErrorKind::Invalid);
 }
 
-/// The outcome of an ended state.
+/// Returns the outcome of an ended state; `None` for any other state.
 fn outcome(state: &AttemptState) -> Option<AttemptOutcome> {
     match state {
         AttemptState::Ended(ended) => Some(ended.outcome),

@@ -1,7 +1,7 @@
-//! Interface to Slurm: its command-line tools, run with a time limit. Tests replace it with recorded output.
+//! Calls Slurm's command-line tools with a time limit. Tests replace the tools with recorded output.
 //!
-//! The tools are more portable than the REST daemon, which many sites do not run, and their column formats (`-o`,
-//! `-P`) are older and steadier than their JSON, whose shape changed between 22.05 and 23.11.
+//! The tools are more portable than the REST daemon, which many sites do not run, and their column formats (`-o`, `-P`)
+//! are older and more stable than their JSON output, whose structure changed between 22.05 and 23.11.
 
 use futures::future::BoxFuture;
 use std::ffi::OsString;
@@ -114,8 +114,8 @@ async fn run(call: SlurmCommand) -> Result<SlurmCommandOutput> {
     Ok(result)
 }
 
-/// Returns whether a variable would change the output of the tools, or describes a job in which this engine runs: its
-/// own jobs must not inherit those sizes. Variables for `sbatch` (`SBATCH_ACCOUNT`) are kept.
+/// Returns whether a variable would change the output of the tools, or describes a job in which this engine itself
+/// runs, whose sizes the submitted jobs must not inherit. Variables for `sbatch` (`SBATCH_ACCOUNT`) are kept.
 fn unwanted(name: &str) -> bool {
     let lists = ["SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_"].iter().any(|prefix| name.starts_with(prefix));
     lists || name.starts_with("SLURM_") && !matches!(name, "SLURM_CONF" | "SLURM_CONF_SERVER" | "SLURM_JWT")

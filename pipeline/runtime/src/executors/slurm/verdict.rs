@@ -1,4 +1,5 @@
-//! Maps Slurm's record of a job to the state of its attempt. Pure, except for the memory of the attempt.
+//! Maps Slurm's record of a job to the state of its attempt. The functions are pure, except that they update the
+//! [`JobHistory`] of the attempt.
 
 use super::ids::JobId;
 use super::job_state::JobState;
@@ -9,10 +10,11 @@ use crate::executors::{AttemptExit, AttemptState};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 
-/// Consecutive polls without a trace of a job before it counts as lost: accounting lags the controller.
+/// Number of consecutive polls that must not find a job before it counts as lost, because accounting lags the
+/// controller.
 const MISSED_POLLS: u32 = 3;
 
-/// State of an attempt in this process's memory.
+/// Facts about a job that Slurm's current record lacks and this process remembers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JobHistory {
     /// Whether the engine requested the end of the job.
@@ -68,7 +70,7 @@ pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log
                 .help("raise the stage's `timeout` or the pool's `time_limit`, or let the stage do less");
             return keep(AttemptState::Ended(AttemptExit::with_error(AttemptOutcome::TimedOut, error)));
         }
-        // On a machine of the same size it would happen again, so it is not retried.
+        // The job would run out of memory again on a machine of the same size, so the attempt is not retried.
         JobState::OutOfMemory => Error::invalid(format!("Slurm job {id} ran out of memory{nodes}"))
             .help("request more with the stage's `resources: {memory: …}`, or reduce the memory use of the stage"),
         JobState::Cancelled { by } => {
@@ -81,7 +83,8 @@ pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log
     keep(AttemptState::Ended(failed(error)))
 }
 
-/// Returns the verdict on a job that Slurm does not know. `sure`: every source was queried.
+/// Returns the verdict on a job that Slurm does not know. `sure` is whether every source responded; otherwise the poll
+/// does not count as missed.
 pub(super) fn absent(id: JobId, known: &mut JobHistory, sure: bool) -> JobVerdict {
     known.missed += u32::from(sure);
     let state = if known.cancel_requested && sure {

@@ -1,4 +1,4 @@
-//! Invariants at the end of a simulation.
+//! Checks invariants at the end of a simulation.
 
 use super::super::operators::EngineObservations;
 use super::super::process::Process;
@@ -29,7 +29,7 @@ pub fn outcome_of(view: &RunView) -> Outcome {
     view.stages.iter().map(one).collect()
 }
 
-/// Checks all remaining objects.
+/// Checks the journals, manifests and results in the store against the observations of the engines.
 pub async fn at_the_end(world: &Arc<World>, witness: &EngineObservations) {
     let store = world.store_itself().await;
     let mut journals = BTreeMap::new();

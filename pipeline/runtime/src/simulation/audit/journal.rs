@@ -8,7 +8,7 @@ use trainyard_core::event::{Event, EventRecord};
 use trainyard_core::{AttemptNumber, Epoch, StageKey};
 use trainyard_store::BatchHeader;
 
-/// Journal up to now.
+/// State of a journal after the batches seen so far.
 #[derive(Default)]
 pub struct Journal {
     next: u64,

@@ -1,4 +1,4 @@
-//! State of the store as known to the auditors, updated with every change.
+//! Tracks the state of the store for the auditors, and checks every change.
 
 use super::super::process::Process;
 use super::journal::Journal;
@@ -78,7 +78,8 @@ impl Ledger {
         let known = self.submitted.contains(folder);
         if known { Vec::new() } else { vec![format!("{} runs {folder}, which no engine submitted", process.name())] }
     }
-    /// Returns the writer of a run that was requested to stop and has not journaled that.
+    /// Returns the writer of a run that was requested to stop and has journaled neither the request nor its end; `None`
+    /// otherwise.
     pub fn ignores_its_cancel(&self, run: &RunId) -> Option<String> {
         let journal = self.journals.get(run)?;
         (!journal.finished && !journal.cancelled && self.cancel_requested.get(run) == Some(&journal.epoch))

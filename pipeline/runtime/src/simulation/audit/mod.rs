@@ -1,5 +1,5 @@
-//! Auditors of a simulation. Some check every change of the store as it happens ([`Ledger`]), others the objects at the
-//! end ([`at_the_end`]). They bypass the faulty connections, so no fault misleads them.
+//! Audits a simulation. Some auditors check every change of the store as it happens ([`Ledger`]), others check the
+//! objects at the end ([`at_the_end`]). Auditors bypass the faulty connections, so no fault misleads them.
 
 mod end;
 mod journal;

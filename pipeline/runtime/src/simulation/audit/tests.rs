@@ -1,4 +1,4 @@
-//! Histories with one violation each, which the online auditors must report.
+//! Tests the online auditors with histories of one violation each.
 
 use super::Ledger;
 use crate::simulation::process::{Population, Process, Time};

@@ -1,4 +1,4 @@
-//! Attempts that outlive their engine, and their objects in the store.
+//! Tests attempts that outlive their engine, and the objects that they leave in the store.
 
 use super::*;
 

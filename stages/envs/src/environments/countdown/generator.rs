@@ -1,8 +1,8 @@
 //! Generates countdown puzzles.
 //!
-//! An expression is drawn first, by joining two terms at a time as a player does, and its value becomes the target. So
-//! every puzzle has a solution that uses all its numbers. Intermediate values are positive integers; divisions are
-//! exact.
+//! The generator first draws an expression, by joining two terms at a time as a player does; the value of the
+//! expression becomes the target. So every puzzle has a solution that uses all its numbers. Intermediate values are
+//! positive integers, and divisions are exact.
 //!
 //! | level | numbers | largest number | largest target |
 //! |---|---|---|---|
@@ -12,20 +12,20 @@
 //! | 4 | 5 | 50 | 499 |
 //! | 5 | 6 | 100 | 999 |
 //!
-//! A [`PuzzleRules`] may change the largest number and restrict the operations, which makes levels in between.
+//! A [`PuzzleRules`] may change the largest number and restrict the operations, which creates levels in between.
 //!
-//! Level 1 needs large numbers, or there would be too few pairs. Levels differ in the count of numbers, so no puzzle
-//! belongs to two. The canonical form is the sorted numbers and the target. Puzzles are too easy and drawn again if the
-//! target is among the numbers or, with three or more numbers, two of them make it.
+//! Level 1 needs large numbers, because small ones form too few pairs. Levels differ in the count of numbers, so no
+//! puzzle belongs to two. The canonical form is the sorted numbers and the target. A puzzle is too easy, and drawn
+//! again, if the target is among the numbers or, with three or more numbers, two of them make it.
 
 use crate::environments::mistakes::broken;
 use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to `MAX_LEVEL`.
+/// Highest level; the lowest is 1.
 pub const MAX_LEVEL: u32 = 5;
-/// Intermediate products are at most this.
+/// Largest intermediate product.
 const MAX_PRODUCT: i64 = 1_000_000;
 
 /// Numbers and operations of the puzzles of a level.
@@ -55,7 +55,7 @@ pub struct Puzzle {
 }
 
 impl Puzzle {
-    /// Puzzle number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Returns puzzle number `index` of a level under the seed of `chance`. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(rules: &PuzzleRules, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         Self::draw(rules, level, &mut chance.at("countdown", &[u64::from(level), index]))
@@ -78,11 +78,11 @@ impl Puzzle {
             }
         }
     }
-    /// The canonical form: `3,5,7,8=48`.
+    /// Returns the canonical form: `3,5,7,8=48`.
     pub fn canonical(&self) -> String {
         format!("{}={}", self.listed(","), self.target)
     }
-    /// The puzzle as a problem of `level`.
+    /// Returns the puzzle as a problem of `level`.
     pub fn problem(&self, level: u32) -> Problem {
         let canonical = self.canonical();
         let question =
@@ -100,7 +100,7 @@ impl Puzzle {
             reference: Some(self.expression.clone()),
         }
     }
-    /// A careless first try: an expression that makes something else, or one that cannot be read.
+    /// Returns a careless first try: an expression that makes another number, or one that does not parse.
     pub fn mistake(&self, rules: &PuzzleRules, draws: &mut PhiloxRng) -> String {
         let tries = if draws.below(2) == 0 { 0 } else { 100 };
         let other =
@@ -121,7 +121,7 @@ struct PuzzleTerm {
 }
 
 impl PuzzleTerm {
-    /// The text, in parentheses if its precedence is below `rank`.
+    /// Returns the text, in parentheses if its precedence is below `rank`.
     fn within(&self, rank: u8) -> String {
         if self.rank < rank { format!("({})", self.text) } else { self.text.clone() }
     }
@@ -162,7 +162,7 @@ fn join(left: &PuzzleTerm, right: &PuzzleTerm, operations: &str, draws: &mut Phi
     PuzzleTerm { value, text: format!("{}{sign}{}", left.within(rank), right.within(right_rank)), rank }
 }
 
-/// Whether one number, or two of three or more, make the target.
+/// Returns whether one number, or two of three or more, make the target.
 fn easy(numbers: &[i64], target: i64) -> bool {
     let makes = |a: i64, b: i64| [a + b, a - b, a * b].contains(&target) || a == b * target;
     let mut pairs = numbers.iter().enumerate().flat_map(|(i, a)| {

@@ -77,7 +77,7 @@ fn mistakes_of_both_kinds_occur() {
     assert!(wrong > 50 && unreadable > 50, "{wrong} {unreadable}");
 }
 
-/// A fixed sample, to notice changes of the wording.
+/// Compares a fixed sample, so that a change of the wording is noticed.
 #[test]
 fn puzzle_wording() {
     let puzzle = Puzzle { numbers: vec![3, 5, 7, 8], target: 48, expression: "(3+5)*7-8".to_string() };

@@ -1,5 +1,7 @@
-//! `countdown`: make a target from given numbers, each used at most once, with `+ - * /` and parentheses. The problems
-//! are hard to solve, trivial to check and need no knowledge.
+//! Implements the environment `countdown`: the agent makes a target from given numbers, each used at most once, with `+
+//! - * /` and parentheses.
+//!
+//! The problems are hard to solve, trivial to check, and require no knowledge.
 
 pub mod generator;
 

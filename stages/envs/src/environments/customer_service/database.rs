@@ -1,7 +1,8 @@
-//! Database of a shop, and one episode's view of it: the shared database overlaid with the records that changed.
+//! Holds the database of a shop, and the view of it that one episode changes.
 //!
-//! An episode changes a handful of records out of thousands and may be forked at any turn, so a copy contains only the
-//! changes. Tools never add users, orders or products.
+//! An episode changes a handful of records out of thousands and may be forked at any turn. [`Shop`] therefore stores
+//! only the changed records, on top of a [`ShopDatabase`] that all episodes share. Tools never add users, orders or
+//! products.
 
 use super::records::{Product, ShopOrder, User, Variant};
 use serde::{Deserialize, Serialize};
@@ -56,23 +57,22 @@ impl Shop {
     pub fn new(base: Arc<ShopDatabase>) -> Self {
         Self { base, users: BTreeMap::new(), orders: BTreeMap::new() }
     }
-    /// Returns the order with this id.
+    /// Returns the order with this id, including changes of the episode.
     pub fn order(&self, id: &str) -> Option<&ShopOrder> {
         self.orders.get(id).or_else(|| self.base.orders.get(id))
     }
-    /// Returns the user with this id.
+    /// Returns the user with this id, including changes of the episode.
     pub fn user(&self, id: &str) -> Option<&User> {
         self.users.get(id).or_else(|| self.base.users.get(id))
     }
-    /// Returns all users, by id.
+    /// Returns all users, sorted by id, including changes of the episode.
     pub fn users(&self) -> impl Iterator<Item = &User> {
         self.base.users.keys().filter_map(|id| self.user(id))
     }
-    /// Returns the product with this id.
     pub fn product(&self, id: &str) -> Option<&Product> {
         self.base.products.get(id)
     }
-    /// Returns all products, by id.
+    /// Returns all products, sorted by id.
     pub fn products(&self) -> impl Iterator<Item = &Product> {
         self.base.products.values()
     }
@@ -86,7 +86,7 @@ impl Shop {
     pub fn put_user(&mut self, user: User) {
         self.users.insert(user.user_id.clone(), user);
     }
-    /// Returns the names of the records in which two shops on one database differ.
+    /// Returns the names of the records in which two shops differ. Both must have the same base.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let users: BTreeSet<&String> = self.users.keys().chain(other.users.keys()).collect();
         let orders: BTreeSet<&String> = self.orders.keys().chain(other.orders.keys()).collect();

@@ -1,5 +1,5 @@
-//! `customer-service`: an agent serves a customer of a shop with tools on the shop's database, talking to a simulated
-//! user.
+//! Implements the environment `customer-service`: an agent serves a customer of a shop with tools on the shop's
+//! database, and talks to a simulated user.
 //!
 //! The final state of the database decides, not the agent's claims about it ([`score`]). The domain is tau2-bench's
 //! retail: [`tools`] on a [`database`], a policy in the system message, and tasks with gold actions ([`task`]). The

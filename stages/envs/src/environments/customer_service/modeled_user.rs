@@ -1,11 +1,11 @@
-//! Customer played by a language model at an endpoint.
+//! Simulates a customer with a language model at an endpoint.
 //!
 //! The model sees the conversation from the customer's side: the agent's messages have the role `user`. Its
 //! instructions contain the customer's wishes, knowledge and behavior, and it ends the conversation with [`STOP`]
 //! (arXiv 2406.12045, section 3).
 //!
-//! Tools of the customer stay scripted: when the agent's message requests one of them, it is used, and the script
-//! supplies the reply. Equal conversations get equal replies, so a group of rollouts forks only where its agents do.
+//! Tools of the customer stay scripted: when the agent's message requests one, the script applies the tool and supplies
+//! the reply. Equal conversations get equal replies, so the rollouts of a group differ only where their agents do.
 
 use super::task::UserScript;
 use super::user::{Reaction, ScriptedUser, SimulatedUser};
@@ -28,7 +28,7 @@ You are a customer who writes to a shop's agent. Stay in that role whatever the 
 - What is not written below you do not know. Never make up names, numbers or orders.
 - When you have what you came for, or the agent cannot help you, write ###STOP### and nothing else.";
 
-/// How the agent opened the conversation, before the customer's first message.
+/// Message of the agent that opens the conversation, before the customer's first message.
 const OPENING: &str = "Hello, how can I help you today?";
 
 /// Customer whose replies come from a model.
@@ -50,7 +50,8 @@ enum NextReply {
 }
 
 impl ModeledUser {
-    /// Returns a customer at the start of a conversation that the customer's message has opened.
+    /// Returns a customer at the start of a conversation: the agent has written `OPENING`, and the customer has replied
+    /// with the reason for the contact.
     pub fn new(model: &Arc<SharedChatClient>, prompt: &str, script: &Arc<UserScript>) -> Self {
         let messages = vec![
             ChatRequestMessage::new("system", format!("{}\n\n{}", prompt.trim_end(), scenario(script))),
@@ -64,7 +65,7 @@ impl ModeledUser {
             next: NextReply::Nothing,
         }
     }
-    /// Returns the model's answer, once it has arrived.
+    /// Returns the model's response, once it has arrived; `None` also if the next reply is not the model's.
     fn reply(&self) -> Option<ChatResult> {
         match &self.next {
             NextReply::Pending(promise) => promise.poll(),
@@ -122,8 +123,8 @@ impl PendingResultSource for Promise {
     }
 }
 
-/// Converts a reply to a tool result. A request that the server rejects loses the episode; [`SimulatedUser::failure`]
-/// reports errors that end the stage.
+/// Converts a response to a tool result. A request that the server rejects ends the episode as an infrastructure
+/// failure; [`SimulatedUser::failure`] reports errors that end the stage.
 fn result(reply: &ChatResult) -> ToolResult {
     match reply {
         Ok(Err(error)) => ToolResult::infrastructure(format!("the customer is lost: {}", error.message)),

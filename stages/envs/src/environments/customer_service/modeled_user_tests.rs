@@ -16,7 +16,7 @@ fn environment(server: &MockChatServer, more: &Value) -> CustomerService {
         .unwrap()
 }
 
-/// Returns the step after a turn, once the user has answered.
+/// Returns the step after a turn, once the user has replied.
 fn step(environment: &CustomerService, episode: &mut dyn Episode, text: &str) -> EpisodeStep {
     match episode.step(&environment.format().parse(text)).unwrap() {
         EpisodeStep::Pending => episode.poll(LONG).unwrap().expect("an answer within the time"),

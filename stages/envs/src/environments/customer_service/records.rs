@@ -1,7 +1,8 @@
-//! Records of a shop, in the format of tau2-bench's retail domain (github.com/sierra-research/tau2-bench, `db.json`).
+//! Defines the records of a shop, in the format of tau2-bench's retail domain (github.com/sierra-research/tau2-bench,
+//! `db.json`).
 //!
-//! Money is whole cents in memory, so that sums are exact, and decimals in JSON. Field order is fixed, so that a tool's
-//! result is always the same text. Unknown fields are errors because a tool would lose them.
+//! Amounts of money are whole cents in memory, so that sums are exact, and decimals in JSON. The order of fields is
+//! fixed, so that a tool's result always has the same text. Unknown fields are errors because a tool would lose them.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -147,7 +148,7 @@ pub struct Fulfillment {
 pub struct Payment {
     /// `payment` or `refund`.
     pub transaction_type: String,
-    /// Always positive.
+    /// Amount, always positive.
     pub amount: Cents,
     /// Id of the payment method.
     pub payment_method_id: String,
@@ -162,7 +163,6 @@ impl Payment {
     pub fn refund(amount: Cents, method: &str) -> Self {
         Self { transaction_type: "refund".to_string(), amount, payment_method_id: method.to_string() }
     }
-    /// Returns whether this entry is a refund.
     pub fn is_refund(&self) -> bool {
         self.transaction_type == "refund"
     }
@@ -171,11 +171,11 @@ impl Payment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShopOrder {
-    /// With its sign, such as `#W1000001`.
+    /// Id with its sign, such as `#W1000001`.
     pub order_id: String,
     /// Id of the customer.
     pub user_id: String,
-    /// Where it is delivered.
+    /// Delivery address.
     pub address: PostalAddress,
     /// The items; two equal pieces are two items.
     pub items: Vec<OrderItem>,
@@ -186,7 +186,7 @@ pub struct ShopOrder {
     pub fulfillments: Vec<Fulfillment>,
     /// Payments and refunds, oldest first.
     pub payment_history: Vec<Payment>,
-    /// Why a cancelled order was cancelled.
+    /// Reason for the cancellation, if the order is cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_reason: Option<String>,
     /// Ids of the items given back in an exchange, sorted.
@@ -195,7 +195,7 @@ pub struct ShopOrder {
     /// Ids of the items received in an exchange, sorted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_new_items: Option<Vec<String>>,
-    /// How the price difference of an exchange is settled.
+    /// Id of the payment method that settles the price difference of an exchange.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_payment_method_id: Option<String>,
     /// Amount that the customer pays for an exchange; negative = a refund.
@@ -204,7 +204,7 @@ pub struct ShopOrder {
     /// Ids of the returned items, sorted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_items: Option<Vec<String>>,
-    /// Where the refund of a return goes.
+    /// Id of the payment method that receives the refund of a return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_payment_method_id: Option<String>,
 }

@@ -1,9 +1,11 @@
-//! Score of a conversation: the database and the user's state must end as the gold actions leave them, and the user
-//! must have been told the texts of the task. There is no partial credit.
+//! Decides whether a conversation succeeded.
 //!
-//! This is tau2-bench's database check together with its older textual check of `communicate_info`, in place of the
-//! assertions that a language model judges. A gold action that fails changes nothing; the data set contains such
-//! actions (an unknown email, an order with another status).
+//! The database and the user's state must end as the gold actions leave them. If the option `communication` is set, the
+//! agent must also have told the user the texts of the task. There is no partial credit.
+//!
+//! These are tau2-bench's database check and its older textual check of `communicate_info`, in place of the assertions
+//! that a language model judges. A gold action that fails changes nothing; the data set contains such actions (an
+//! unknown email, an order with another status).
 
 use super::database::{Shop, ShopDatabase};
 use super::task::{CustomerTask, RESOLVED, Requestor};
@@ -20,7 +22,7 @@ pub struct FailedAction {
     pub name: String,
     /// Error message of the tool.
     pub message: String,
-    /// Whether its tool changes the database or the user's state.
+    /// Whether the tool may change the database or the user's state.
     pub changes: bool,
 }
 
@@ -64,13 +66,14 @@ pub fn replay(base: &Arc<ShopDatabase>, task: &CustomerTask) -> GoldReplay {
     after
 }
 
-/// Returns the indexes of the expected texts that occur in a message, ignoring case and commas.
+/// Returns the indexes of the expected texts that occur in a message, ignoring case, and commas of the message.
 pub fn communicated(message: &str, expected: &[String]) -> BTreeSet<usize> {
     let message = message.to_lowercase().replace(',', "");
     (0..expected.len()).filter(|i| message.contains(&expected[*i].to_lowercase())).collect()
 }
 
-/// Returns the answer of an episode: [`RESOLVED`], or the faults.
+/// Returns the answer of an episode: [`RESOLVED`], or the differences from the gold replay and the missing texts in
+/// words.
 pub fn verdict(shop: &Shop, state: &BTreeMap<String, String>, missing_texts: &[&str], gold: &GoldReplay) -> String {
     let mut faults = gold.shop.differences(shop);
     faults.extend((*state != gold.state).then(|| "the user's own things".to_string()));

@@ -1,4 +1,4 @@
-//! One conversation as an [`EpisodeState`] of the dialogue: the shop, the user, and the progress of the conversation.
+//! Implements [`EpisodeState`] for a conversation: the shop, the user, and the progress of the conversation.
 
 use super::database::{Shop, ShopDatabase};
 use super::score::{communicated, replay, verdict};
@@ -29,7 +29,7 @@ pub struct CustomerServiceState {
     user: Box<dyn SimulatedUser>,
     /// Indexes into the task's `communicate` of the texts that the user has received.
     communicated: BTreeSet<usize>,
-    /// Whether the database changed since the user last spoke.
+    /// Whether the database changed since the user's last message.
     changed: bool,
     /// Whether a person has taken over; the agent's next message then ends the conversation.
     transferred: bool,
@@ -78,7 +78,7 @@ impl EpisodeState for CustomerServiceState {
     }
     fn submit_text(&mut self, text: &str) -> Option<PendingToolResult> {
         let message = user_text(text);
-        // An empty message, or one after a person has taken over, gets no answer.
+        // An empty message, or one after a person has taken over, gets no reply.
         if message.is_empty() || self.transferred { None } else { self.user.receive(message) }
     }
     fn failure(&mut self) -> Option<Error> {

@@ -1,6 +1,6 @@
-//! Task of a customer: wishes, and the criteria of success.
+//! Defines the task of a customer: the customer's wishes, and the criteria of success.
 //!
-//! Stored in [`Problem::verifier`] as `{"kind": "text", "task": {…}}`: the episode judges itself, its answer is
+//! [`Problem::verifier`] stores a task as `{"kind": "text", "task": {…}}`. The episode judges itself: its answer is
 //! [`RESOLVED`] or a list of faults, and the problem's `answer` is [`RESOLVED`].
 
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub struct UserScript {
     pub instructions: String,
     /// Answers to questions with certain words.
     pub answers: Vec<ScriptedAnswer>,
-    /// Tools that the user applies when the agent requests it.
+    /// Tools that the user applies when the agent requests them.
     pub tools: Vec<UserTool>,
     /// Initial state of the simulated user's devices (`phone: off`).
     pub state: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ pub struct ScriptedAnswer {
     pub says: String,
 }
 
-/// User tool. Changes the user's state, which the agent cannot see.
+/// User tool, which changes the user's state. The agent cannot see that state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserTool {
@@ -74,7 +74,7 @@ pub struct UserTool {
 }
 
 impl UserTool {
-    /// Uses the tool. Returns false and changes nothing if the state does not fit.
+    /// Applies the tool to `state`. Returns false and changes nothing if the state does not meet `needs`.
     pub fn apply(&self, state: &mut BTreeMap<String, String>) -> bool {
         let works = self.needs.iter().all(|(key, value)| state.get(key) == Some(value));
         if works {
@@ -119,7 +119,7 @@ struct TaskVerifierData {
 }
 
 impl CustomerTask {
-    /// Reads the task of a problem. Fails with kind `data` if there is no task.
+    /// Reads the task of a problem. Fails with kind `data` if the verifier data contain no readable task.
     pub fn of_problem(problem: &Problem) -> Result<Self> {
         match serde_json::from_str::<TaskVerifierData>(&problem.verifier) {
             Ok(data) => Ok(data.task),
@@ -129,7 +129,7 @@ impl CustomerTask {
             }
         }
     }
-    /// Returns the text of a problem's `verifier`.
+    /// Returns the task as the text of a problem's `verifier`.
     pub fn verifier(&self) -> Result<String> {
         #[derive(Serialize)]
         struct TaskVerifierJson<'a> {

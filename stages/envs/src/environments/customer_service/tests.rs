@@ -143,7 +143,7 @@ fn user_does_not_hear_thoughts() {
     assert_eq!(seen[0].messages[0].content, "I am Ada Moss, 12207. I do not know my email.");
 }
 
-/// Dual control: only the user can change the lamp; the agent must ask.
+/// Tests dual control: only the user can change the lamp, so the agent must request the change.
 #[test]
 fn user_actions_count() {
     let environment = environment(&json!({}));

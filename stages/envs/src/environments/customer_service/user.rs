@@ -1,4 +1,4 @@
-//! Simulated customers, and the scripted one, which is free and repeatable.
+//! Defines simulated customers, and implements the scripted one, which is free and repeatable.
 //!
 //! The first rule that matches decides, by the words of the agent's message (ignoring case). The user,
 //!
@@ -8,15 +8,15 @@
 //! 3. asked whether there is anything else (and not to confirm): leaves;
 //! 4. asked to confirm: agrees, unless it is an open question (which, what) that the script answers;
 //! 5. asked a question that the script answers: answers;
-//! 6. asked again for identification: states the unknown data;
+//! 6. asked again for identification: states the unknown data, or the known data if the script has no other;
 //! 7. asked anything else: repeats the reason for the contact;
 //! 8. given a statement: leaves if the agent has changed anything since the user's last message, or declines; otherwise
 //!    waits.
 //!
-//! The user also leaves after [`MAX_IDLE_MESSAGES`] messages in a row that triggered only rule 7 or 8. A scripted user
-//! states all wishes at once, consents to every request, and ignores conditions ("if that is too expensive, then …").
-//! That makes tasks easier in some ways and harder in others than with tau2-bench's simulated users; success rates are
-//! not comparable.
+//! The user tolerates [`MAX_IDLE_MESSAGES`] messages that trigger rule 7 or 8 without a message in between that
+//! triggers another rule, and leaves at the next. A scripted user states all wishes at once, consents to every request,
+//! and ignores conditions ("if that is too expensive, then …"). So tasks are easier in some ways and harder in others
+//! than with tau2-bench's simulated users, and success rates are not comparable.
 
 use super::task::{ScriptedAnswer, UserScript};
 use crate::tools::PendingToolResult;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::Error;
 
-/// Messages in a row without progress that the user tolerates.
+/// Number of messages without progress that the user tolerates.
 pub const MAX_IDLE_MESSAGES: u32 = 3;
 
 const IDENTITY_WORDS: [&str; 8] =
@@ -46,16 +46,18 @@ pub enum Reaction {
 
 /// Simulated user of a conversation.
 pub trait SimulatedUser: Send {
-    /// Receives a message before [`SimulatedUser::answer`] is called. Returns a result that is available once the reply
-    /// is; `None` if the reply is available immediately.
+    /// Receives a message before [`SimulatedUser::answer`] is called, and may request the reply in the background.
+    /// Returns a result that is available once the reply is; `None` if the reply is available immediately.
     fn receive(&mut self, _message: &str) -> Option<PendingToolResult> {
         None
     }
-    /// Returns the error that stops the stage, once the reply is available.
+    /// Returns the error that stops the stage, if the reply failed for a reason that would affect every episode. Called
+    /// once the reply is available.
     fn failure(&mut self) -> Option<Error> {
         None
     }
-    /// Replies to a message. `changed` = the agent has changed the database since the last one.
+    /// Returns the reaction to a message. `changed` is true if the agent has changed the database since the last
+    /// message.
     fn answer(&mut self, message: &str, changed: bool) -> Reaction;
     /// Returns the state of the simulated user's devices.
     fn state(&self) -> &BTreeMap<String, String>;
@@ -79,14 +81,15 @@ impl ScriptedUser {
         Self { script, state, identified: false, idle: 0 }
     }
 
-    /// Applies rule 1: returns the reply after using a user tool that a message, in lower case, requests.
+    /// Applies rule 1: uses the first user tool that a message, in lower case, requests, and returns the reply. Returns
+    /// `None` if the message requests no tool.
     pub fn use_tool(&mut self, message: &str) -> Option<String> {
         let tool = self.script.tools.iter().find(|tool| mentions(message, &tool.when))?;
         let works = tool.apply(&mut self.state);
         Some(if works { tool.says.clone() } else { tool.refuses.clone() })
     }
 
-    /// Rules 2 and 6: identification.
+    /// Applies rules 2 and 6: returns personal data if the message requests identification, and remembers that it did.
     fn identify(&mut self, message: &str) -> Option<String> {
         let script = &self.script;
         let (known, unknown) = (!script.known.is_empty(), !script.unknown.is_empty());
@@ -111,7 +114,7 @@ impl ScriptedUser {
             .map(|line| line.says.clone())
     }
 
-    /// Rules 7 and 8: a message without progress.
+    /// Applies rules 7 and 8: counts a message without progress, and replies or leaves.
     fn idles(&mut self, says: String) -> Reaction {
         self.idle += 1;
         if self.idle > MAX_IDLE_MESSAGES { Reaction::Leave } else { Reaction::Reply(says) }

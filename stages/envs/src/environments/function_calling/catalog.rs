@@ -1,8 +1,8 @@
-//! Fictional catalog of functions, and the phrases of requests for them.
+//! Holds a fictional catalog of functions, and the phrases of requests for them.
 //!
-//! Every value that a call needs occurs in the request as digits, a number word or a word of a short list, so the right
-//! call is unambiguous and a small model can copy it. No two functions share a phrase. Parameters are in alphabetical
-//! order, so that JSON objects look the same whether or not maps keep their order.
+//! Every value that a call needs occurs in the request as digits, a number word or a word of a short list, so the
+//! correct call is unambiguous and a small model can copy the value. No two functions share a phrase. Parameters are in
+//! alphabetical order, so that JSON objects look the same whether or not maps keep their order.
 
 use crate::tools::ToolSpec;
 use serde_json::{Value, json};

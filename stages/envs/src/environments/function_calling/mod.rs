@@ -1,8 +1,9 @@
-//! `function-calling`: one turn of tool calls, compared with gold calls ([`crate::calls::equal`]). Nothing is executed.
+//! Implements the environment `function-calling`: one turn of tool calls, which is compared with gold calls
+//! ([`crate::calls::equal`]). No call is executed.
 //!
 //! - An empty turn, or one with an unreadable call, has no answer and ends with `end`; a truncated turn ends with
 //!   `length`.
-//! - The outcome counts the calls that were written; unreadable ones are errors.
+//! - The outcome counts all calls of the turn; unreadable calls are errors.
 //!
 //! [`requests`] generates problems about the functions of a fictional [`catalog`].
 
@@ -92,7 +93,7 @@ pub struct FunctionCalling {
 }
 
 impl FunctionCalling {
-    /// Fails if `format` is unknown or needs a fixed tool.
+    /// Returns the environment. Fails if `format` is unknown or needs a fixed tool.
     pub fn new(options: FunctionCallingOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let format = setup.toolbox.format(&options.format, &[])?;
         Ok(Self { options, format, toolbox: Arc::clone(&setup.toolbox) })
@@ -103,7 +104,7 @@ impl Environment for FunctionCalling {
     fn kind(&self) -> &'static str {
         FunctionCallingOptions::KIND
     }
-    /// Empty: each problem describes its tools in its messages.
+    /// Returns no tools, because each problem describes its tools in its messages.
     fn tools(&self) -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -184,7 +185,8 @@ impl Episode for SingleTurnEpisode {
     }
 }
 
-/// Demonstrations write the right calls. There is no second turn in which to correct a mistake, so they make none.
+/// Demonstrations write the correct calls. They make no mistakes, because there is no second turn in which to correct
+/// one.
 impl ProblemGenerator for FunctionCalling {
     fn max_level(&self) -> u32 {
         requests::MAX_LEVEL

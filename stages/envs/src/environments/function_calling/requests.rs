@@ -1,4 +1,4 @@
-//! Generated requests with known right calls, by level.
+//! Generates requests with their correct calls, by level.
 //!
 //! | level | calls | parameters of each | functions shown |
 //! |---|---|---|---|
@@ -8,7 +8,7 @@
 //! | 4 | 2 | 1 or 2 | 4 |
 //! | 5 | 3 | 1 to 3 | 5 |
 //!
-//! The canonical form is made of functions, phrases and values, including whether a number is written in words. The
+//! The canonical form consists of functions, phrases and values, including whether a number is written in words. The
 //! other functions shown, the opening and the joining words are decoration and do not enter it. No request calls a
 //! function twice or uses a word for two parameters of a call.
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 use trainyard_core::Chance;
 use trainyard_core::chance::PhiloxRng;
 
-/// Levels are 1 to `MAX_LEVEL`.
+/// Highest level; the lowest is 1.
 pub const MAX_LEVEL: u32 = 5;
 
 /// Numbers that may also be written in words.
@@ -61,11 +61,11 @@ struct WordedValue {
 struct RequestedCall {
     function: &'static CatalogFunction,
     phrase: usize,
-    /// In the order of the function's parameters.
+    /// Values in the order of the function's parameters.
     values: Vec<WordedValue>,
 }
 
-/// A generated request with its right calls.
+/// A generated request with its correct calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratedRequest {
     /// Level, from 1.
@@ -77,7 +77,7 @@ pub struct GeneratedRequest {
     joints: Vec<usize>,
 }
 
-/// Returns request number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+/// Returns request number `index` of a level under the seed of `chance`. `level` is clamped to 1..=[`MAX_LEVEL`].
 pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedRequest {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("function-call", &[u64::from(level), index]);
@@ -127,7 +127,7 @@ fn draw_value(parameter: &FunctionParameter, before: &[WordedValue], draws: &mut
     }
 }
 
-/// Writes a number in words half the time where there is a word, otherwise in digits.
+/// Writes a number in words half of the time if [`WORDS`] contains it, otherwise in digits.
 fn number(value: i64, draws: &mut PhiloxRng) -> WordedValue {
     let word = usize::try_from(value).ok().and_then(|n| WORDS.get(n)).filter(|_| draws.below(2) == 1);
     WordedValue { value: Value::from(value), text: word.map_or_else(|| value.to_string(), |w| (*w).to_string()) }
@@ -167,17 +167,17 @@ impl GeneratedRequest {
         text.push_str(after);
         text[..1].to_uppercase() + &text[1..]
     }
-    /// Returns the right calls, in the order of the request.
+    /// Returns the correct calls, in the order of the request.
     pub fn calls(&self) -> Vec<ToolCall> {
         self.requests.iter().map(RequestedCall::call).collect()
     }
-    /// Returns the right calls as JSON.
+    /// Returns the correct calls as JSON.
     pub fn calls_json(&self) -> String {
         let calls: Vec<Value> =
             self.calls().into_iter().map(|c| serde_json::json!({"arguments": c.arguments, "name": c.name})).collect();
         Value::Array(calls).to_string()
     }
-    /// Returns functions, phrases and values as one text.
+    /// Returns the canonical form: functions, phrases and values as one text.
     pub fn canonical(&self) -> String {
         self.requests.iter().map(RequestedCall::canonical).collect::<Vec<_>>().join(";")
     }

@@ -8,9 +8,9 @@
 //! | 4 | 8 × 8 | 8 | yes | 12 to 20 |
 //! | 5 | 10 × 10 | 14 | yes | 18 to 40 |
 //!
-//! Single walls are placed at random. With a door, a wall from edge to edge divides the grid, with start and key on one
-//! side and the goal on the other. The canonical form is the layout; levels differ in size or parts, so no grid belongs
-//! to two. The problem's text says where things are but not where walls are.
+//! The generator places single walls at random. With a door, a wall from edge to edge divides the grid, with start and
+//! key on one side and the goal on the other. The canonical form is the layout; levels differ in size or parts, so no
+//! grid belongs to two. The problem's text states the positions of objects but not of walls.
 
 use super::layout::{GridAction, GridLayout, GridPosition, shown};
 use serde_json::json;
@@ -18,7 +18,7 @@ use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to `MAX_LEVEL`.
+/// Highest level; the lowest is 1.
 pub const MAX_LEVEL: u32 = 5;
 /// The answer of an episode that reached the goal.
 pub const REACHED: &str = "reached";
@@ -57,7 +57,7 @@ impl GridLevel {
 }
 
 impl GeneratedGrid {
-    /// Returns grid number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Returns grid number `index` of a level under the seed of `chance`. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let (shape, mut draws) = (GridLevel::of(level), chance.at("grid-world", &[u64::from(level), index]));
@@ -87,7 +87,8 @@ impl GeneratedGrid {
             reference: Some(self.shortest_path.iter().map(|action| action.name()).collect::<Vec<_>>().join("\n")),
         }
     }
-    /// Returns the shortest path with one extra, impossible action at a random place, which costs only a turn.
+    /// Returns the shortest path with one extra, impossible action at a random position. The extra action changes only
+    /// the number of turns.
     pub fn path_with_mistake(&self, draws: &mut PhiloxRng) -> Vec<GridAction> {
         let at = draws.below(self.shortest_path.len() as u64) as usize;
         let taken = &self.shortest_path[..at];
@@ -100,7 +101,7 @@ impl GeneratedGrid {
     }
 }
 
-/// Returns the problem's text: locations of objects, without walls.
+/// Returns the problem's text: the positions of objects, but not of walls.
 fn question(layout: &GridLayout) -> String {
     let (columns, rows) = layout.size();
     let object = |name: &str, position: Option<GridPosition>| {

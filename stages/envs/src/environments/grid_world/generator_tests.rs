@@ -60,7 +60,7 @@ fn mistaken_paths_still_reach_the_goal() {
     assert_eq!(kinds.len(), 6, "{kinds:?}");
 }
 
-/// A fixed sample, to notice changes of the wording.
+/// Compares a fixed sample, so that a change of the wording is noticed.
 #[test]
 fn grid_wording() {
     let text = "A.K\n##D\nG..".to_string();

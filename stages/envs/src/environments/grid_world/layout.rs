@@ -1,15 +1,15 @@
-//! Grid: cells, effects of actions, the agent's view, and the shortest path.
+//! Defines a grid: its cells, the effects of actions, the agent's view, and the shortest path.
 //!
 //! A layout is text with one character per cell: `.` floor, `#` wall, `A` start, `G` goal, `K` key, `D` locked door,
-//! with exactly one start and goal and at most one key and door. Walls surround it. The agent sees the current cell and
-//! the four adjacent ones. It picks up a key in the key's cell and opens a door from an adjacent cell; the door then
-//! stays open.
+//! with exactly one start and goal and at most one key and door. Walls surround the layout. The agent sees the current
+//! cell and the four adjacent ones. It picks up a key in the key's cell and opens a door from an adjacent cell; the
+//! door then stays open.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use trainyard_core::{Error, Result};
 
-/// The largest number of cells in one direction.
+/// Largest number of cells in one direction.
 const MAX_SIDE: usize = 64;
 
 /// (column, row) from the northwest corner, starting at 0.
@@ -46,7 +46,7 @@ impl GridAction {
             Self::Look => "look",
         }
     }
-    /// Parses an action's name, ignoring case, surrounding space, `_`, and a leading `move ` or `go `.
+    /// Parses an action's name, ignoring case, surrounding space and a leading `move ` or `go `; `_` counts as a space.
     pub fn read(text: &str) -> Option<Self> {
         let text = text.trim().to_lowercase().replace('_', " ");
         let name = text.strip_prefix("move ").or_else(|| text.strip_prefix("go ")).unwrap_or(&text);
@@ -66,9 +66,9 @@ enum GridCell {
 /// Mutable state of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GridState {
-    /// Where the agent is.
+    /// Position of the agent.
     pub position: GridPosition,
-    /// Whether it carries the key.
+    /// Whether the agent carries the key.
     pub has_key: bool,
     /// Whether the door is open.
     pub open: bool,
@@ -135,7 +135,7 @@ impl GridLayout {
     pub fn initial_state(&self) -> GridState {
         GridState { position: self.start, has_key: false, open: false }
     }
-    /// Returns the neighboring cell in a direction; `None` beyond the edge and for actions that are not moves.
+    /// Returns the neighboring cell in a direction; `None` past the edge and for actions that are not moves.
     fn neighbor(&self, (x, y): GridPosition, direction: GridAction) -> Option<(GridPosition, GridCell)> {
         let position = match direction {
             GridAction::North => (x, y.checked_sub(1)?),
@@ -146,7 +146,7 @@ impl GridLayout {
         };
         Some((position, *self.rows.get(position.1)?.get(position.0)?))
     }
-    /// Returns the state after an action, or why the action is impossible.
+    /// Returns the state after an action, or the reason why the action is impossible.
     pub fn act(&self, state: GridState, action: GridAction) -> Result<GridState, &'static str> {
         match action {
             GridAction::Look => Ok(state),

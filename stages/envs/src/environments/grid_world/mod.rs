@@ -1,6 +1,8 @@
-//! `grid-world`: walk to a goal through a grid of which only neighboring cells are visible, past a locked door if there
-//! is one. The agent must remember what it saw over a long episode. The environment itself produces the answer at the
-//! goal, so it cannot be claimed in words.
+//! Implements the environment `grid-world`: the agent walks to a goal through a grid, past a locked door if there is
+//! one, and sees only neighboring cells.
+//!
+//! The agent must remember what it saw over a long episode. The environment itself produces the answer at the goal, so
+//! the agent cannot claim it in words.
 
 pub mod generator;
 pub mod layout;

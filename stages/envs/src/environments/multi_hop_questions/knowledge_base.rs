@@ -1,4 +1,5 @@
-//! Closed, fictional knowledge base of persons, towns, companies and rivers, and the relations between them.
+//! Generates a closed, fictional knowledge base of persons, towns, companies and rivers, and the relations between
+//! them.
 //!
 //! | of | to | relations |
 //! |---|---|---|
@@ -8,8 +9,8 @@
 //! | river | town, person | source, discoverer |
 //!
 //! Every relation has exactly one object, so a chain of relations has exactly one end. Each entity has one passage with
-//! its facts. Names are invented, so a model can know them only from the passages or from training on them. Half of
-//! the entities are persons; a fifth each are towns and companies.
+//! its facts. Names are invented, so a model can know them only from the passages or from training on them. Half of the
+//! entities are persons; a fifth each are towns and companies.
 
 use crate::environments::names::names;
 use crate::tools::search::Passage;
@@ -69,7 +70,7 @@ pub struct Entity {
     /// Unique name.
     pub name: String,
     pub kind: EntityKind,
-    /// Whether the agent is to know the entity's facts by heart.
+    /// Whether the agent must know the entity's facts by heart.
     pub known: bool,
     /// Facts: indexes of the objects, in the order of the relations of the kind.
     objects: Vec<usize>,
@@ -95,11 +96,11 @@ pub fn relations(of: EntityKind) -> &'static [Relation] {
 }
 
 impl KnowledgeBase {
-    /// The smallest number of entities; with fewer, some kind would have only one.
+    /// Smallest number of entities; with fewer, some kind would have only one.
     pub const MIN_SIZE: u32 = 20;
 
-    /// Generates the facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` changes
-    /// no fact.
+    /// Generates the facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` is the
+    /// share of known entities and changes no fact.
     pub fn new(seed: u64, size: u32, known_share: f64) -> Self {
         let (chance, size) = (Chance::new(seed), size.max(Self::MIN_SIZE));
         let words: Vec<&str> = WORDS.iter().copied().chain(RELATIONS.iter().map(|r| r.noun)).collect();

@@ -1,8 +1,9 @@
-//! `multi-hop-questions`: questions whose answer takes several facts, and a search tool that finds them one by one.
+//! Implements the environment `multi-hop-questions`: the answer to a question takes several facts, and a search tool
+//! finds them one by one.
 //!
 //! The facts belong to a fictional [`knowledge_base`], so no model knows them beforehand and every answer can be
-//! checked; or they are passages of a file. Part of the facts may be declared known, so that an agent can learn where
-//! its knowledge ends.
+//! checked. Alternatively, the option `corpus` names a file of passages. Part of the fictional facts may be declared
+//! known, so that an agent can learn where its knowledge ends.
 
 pub mod knowledge_base;
 pub mod questions;
@@ -88,7 +89,7 @@ impl ExtraOptions for MultiHopQuestionsExtra {
 /// The environment `multi-hop-questions`.
 pub struct MultiHopQuestions {
     options: MultiHopQuestionsExtra,
-    /// Built when first needed, as is the index: checking options needs neither.
+    /// Knowledge base, built when first needed, as is the index: checking options needs neither.
     knowledge: OnceLock<KnowledgeBase>,
     index: OnceLock<Result<Arc<SearchIndex>>>,
 }
@@ -154,7 +155,7 @@ impl ProblemWorld for MultiHopQuestions {
         let question = MultiHopQuestion::at(self.knowledge(), level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let with_mistake = draws.uniform() < mistakes;
-        // A mistake needs a search to misspell.
+        // A mistake needs a search whose name it misspells.
         let mistake = question.unknown().next().filter(|_| with_mistake);
         let knowledge = self.knowledge();
         let mistake = mistake.map(|hop| misspelled(&knowledge.entities[hop.subject].name, knowledge, &mut draws));

@@ -1,9 +1,9 @@
-//! Questions about a knowledge base: an entity and a chain of relations, as many as the level.
+//! Generates questions about a knowledge base: an entity and a chain of as many relations as the level.
 //!
 //! `Who is the mayor of the birthplace of the founder of Brixel?` has three hops. All entities on the way differ, so no
-//! hop can be skipped, and every relation has one object, so there is one right answer. The canonical form is the
-//! knowledge base, the entity and the relations, whatever the wording. A question is known if all entities it passes
-//! are.
+//! hop can be skipped, and every relation has one object, so there is one correct answer. The canonical form is the
+//! knowledge base, the entity and the relations, regardless of the wording. A question is known if all entities that it
+//! passes are.
 
 use super::knowledge_base::{EntityKind, KnowledgeBase, Relation, relations};
 use crate::environments::names::capitalized;
@@ -12,7 +12,7 @@ use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to `MAX_LEVEL`; a level is a number of hops.
+/// Highest level; the lowest is 1. A level is a number of hops.
 pub const MAX_LEVEL: u32 = 4;
 /// Chains drawn before one that passes an entity twice is accepted; only the smallest knowledge bases need many.
 const TRIES: usize = 200;
@@ -24,7 +24,7 @@ pub struct Hop {
     pub subject: usize,
     /// Relation in question.
     pub relation: &'static Relation,
-    /// The entity it leads to.
+    /// Entity to which the relation leads.
     pub object: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct MultiHopQuestion<'a> {
 }
 
 impl<'a> MultiHopQuestion<'a> {
-    /// Returns question number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Returns question number `index` of a level under the seed of `chance`. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(knowledge: &'a KnowledgeBase, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let mut draws = chance.at("multi-hop-question", &[u64::from(level), index]);
@@ -108,7 +108,7 @@ impl<'a> MultiHopQuestion<'a> {
         let relations: Vec<&str> = self.hops.iter().map(|hop| hop.relation.noun).collect();
         format!("{}:{start}>{}", self.knowledge.label, relations.join(">"))
     }
-    /// Returns the facts, in the order in which they are needed.
+    /// Returns the facts of the chain as sentences, in the order of the hops.
     fn reference(&self) -> String {
         let fact = |hop: &Hop| format!("The {} is {}.", self.query(hop), self.name(hop.object));
         self.hops.iter().map(fact).collect::<Vec<_>>().join(" ")
@@ -128,12 +128,13 @@ fn chain(knowledge: &KnowledgeBase, level: u32, draws: &mut PhiloxRng) -> Vec<Ho
     hops
 }
 
-/// Returns whether an entity occurs twice.
+/// Returns whether the chain passes an entity twice.
 fn returns(hops: &[Hop]) -> bool {
     hops.iter().enumerate().any(|(i, hop)| hops[..=i].iter().any(|earlier| earlier.subject == hop.object))
 }
 
-/// Returns the name with two letters swapped, such that no entity has it.
+/// Returns the name with two neighboring letters swapped, or with a letter appended, so that no entity has the result
+/// as its name.
 pub fn misspelled(name: &str, knowledge: &KnowledgeBase, draws: &mut PhiloxRng) -> String {
     let letters: Vec<char> = name.to_lowercase().chars().collect();
     let places = letters.len().saturating_sub(1);

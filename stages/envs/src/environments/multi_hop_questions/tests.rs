@@ -1,4 +1,4 @@
-//! Tests of the searches of demonstrations, mismatched problems, and custom corpora.
+//! Tests the searches of demonstrations, problems of other facts, and custom corpora.
 
 use super::*;
 use crate::environments::{

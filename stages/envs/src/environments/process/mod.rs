@@ -1,9 +1,9 @@
-//! `process`: an environment that a user program implements. A service implements one in the same way
+//! Implements the environments `process` and `http`, which a user program or a user-defined service implements
 //! ([`super::http`]).
 //!
-//! The environment is a dialogue whose additional tools and state are the program's, so limits, formats and counts are
-//! those of all dialogues. Where nothing may be started (`check`), it is built without the program and only its options
-//! are known.
+//! Such an environment is a dialogue whose additional tools and state are those of the program, so the limits, formats
+//! and counts of all dialogues apply. For a host that must start no program (`check`), it is built without the program,
+//! and only its options are known.
 
 pub mod options;
 mod state;
@@ -31,13 +31,14 @@ const ROLE: &str = "environment";
 pub struct CustomEnvironment {
     kind: &'static str,
     dialogue: Arc<Dialogue>,
-    /// `None` where nothing may be started.
+    /// Program; `None` if the host is idle.
     program: Option<Arc<CustomProgram>>,
     on_error: ExceptionPolicy,
 }
 
 impl CustomEnvironment {
-    /// Starts the program, unless the host is idle. Errors: those of the program, and of the dialogue.
+    /// Returns the environment. Starts the program and waits for its capabilities, unless the host is idle. Errors:
+    /// those of the program, and of the dialogue.
     pub fn new<P: CustomCodeOptions>(
         options: WithDialogue<CustomEnvironmentExtra<P>>,
         setup: &EnvironmentSetup,
@@ -56,7 +57,7 @@ impl CustomEnvironment {
     fn place(&self) -> String {
         format!("environment `{}`", self.kind)
     }
-    /// Requests one result about a problem.
+    /// Sends a request about a problem to the program, and waits for the result.
     fn request(&self, op: &str, problem: &Problem, body: Map<String, Value>) -> Result<Value> {
         let program = self.program()?;
         let result = program.peer.call(op, &body)?.answer();
@@ -64,7 +65,8 @@ impl CustomEnvironment {
             .map(|reply| reply.value)
             .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at(self.place()))
     }
-    /// Returns the program's verdict on an answer, or that of the problem's verifier.
+    /// Returns the program's verdict on an answer or, if the program judges no answers or the options name a verifier,
+    /// the dialogue's.
     fn judge(&self, problem: &Problem, answer: &str) -> Result<bool> {
         // An option that names a verifier takes precedence over the program.
         let program = self.program()?;

@@ -1,4 +1,4 @@
-//! Options of an environment in user-defined code.
+//! Defines the options of an environment in user-defined code.
 
 use crate::environments::{DialogueOptions, ExtraOptions};
 use crate::programs::{CustomCodeOptions, CustomCodePage, ExceptionPolicy};

@@ -1,4 +1,4 @@
-//! One episode of a program: calls and turns go to the program, whose replies define the continuation.
+//! Implements one episode of a program, which receives the calls and turns and whose replies define the continuation.
 
 use crate::environments::{AfterTurn, EpisodeState};
 use crate::programs::ExceptionPolicy;
@@ -17,7 +17,7 @@ pub struct ProgramState {
     pub session: CustomSession,
     /// Maximum size of a call's result in bytes.
     pub max_bytes: u64,
-    /// Whether the program answers turns without calls.
+    /// Whether the program replies to turns without calls.
     pub steps: bool,
     pub on_error: ExceptionPolicy,
     /// Name of the environment in messages.
@@ -53,7 +53,7 @@ impl PendingResultSource for StepResultSource {
         self.wait(Duration::ZERO)
     }
     fn wait(&self, wait: Duration) -> Option<ToolResult> {
-        // The reply's content is read once it has arrived; only a failure is a result.
+        // `after_text` reads the reply's content; here, only a failure is a result.
         Some(match self.0.pending.reply(wait)? {
             OperationReply::Value(_) => ToolResult::ok(""),
             OperationReply::Raised(exception) => ToolResult::infrastructure(exception.to_string()),
@@ -63,7 +63,7 @@ impl PendingResultSource for StepResultSource {
 }
 
 impl ProgramState {
-    /// Returns the replies since the last call.
+    /// Returns the replies since the last call of this method.
     fn new_replies(&mut self) -> Vec<OperationReply> {
         let replies = self.session.replies(self.replies_seen);
         self.replies_seen += replies.len();
@@ -95,7 +95,8 @@ impl EpisodeState for ProgramState {
         let update = self.new_replies().pop().and_then(|reply| episode_update(&reply).ok().flatten())?;
         Some(if update.done { AfterTurn::End(update.answer) } else { AfterTurn::Continue(messages(&update.messages)) })
     }
-    /// Returns an exception of the environment; exceptions of tools are shown to the model instead.
+    /// Returns an invalid reply, an exception of the environment unless `on_error` skips it, or a failure of the
+    /// session that would end every episode. Exceptions of tools are shown to the model instead.
     fn failure(&mut self) -> Option<Error> {
         let with_label = |error: Error| error.at(&self.label);
         let replies = self.session.replies(self.replies_seen);
@@ -115,7 +116,8 @@ impl EpisodeState for ProgramState {
     }
 }
 
-/// Returns the episode update in a reply; `None` if it contains none. Errors: data (unknown content).
+/// Returns the episode update in a reply; `None` for a failure, null or a text. Errors: data, if the value has another
+/// form.
 fn episode_update(reply: &OperationReply) -> Result<Option<EpisodeUpdate>> {
     let OperationReply::Value(value) = reply else { return Ok(None) };
     match value {
@@ -128,7 +130,6 @@ fn episode_update(reply: &OperationReply) -> Result<Option<EpisodeUpdate>> {
     }
 }
 
-/// Returns messages for the model.
 pub fn messages(messages: &[ProgramMessage]) -> Vec<Message> {
     messages.iter().map(|message| Message::new(message.role.as_str(), message.content.as_str())).collect()
 }

@@ -1,6 +1,6 @@
-//! `sql-questions`: questions over a small SQLite database, and a tool that queries it.
+//! Implements the environment `sql-questions`: questions about a small SQLite database, and a tool that queries it.
 //!
-//! Every problem brings its database in its verifier data ([`crate::tools::sql::DatabaseData`]), so problems may come
+//! The verifier data of every problem contains its database ([`crate::tools::sql::DatabaseData`]), so problems may come
 //! from any source; [`questions`] generates some. Only the value counts, not the query that found it.
 
 pub mod questions;

@@ -1,4 +1,4 @@
-//! Generated questions about the tables, each with the query that answers it.
+//! Generates questions about the tables, each with the query that answers it.
 //!
 //! | level | query |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | 4 | a count or sum over a join, with two conditions |
 //! | 5 | how many groups of a join reach a total |
 //!
-//! The answer is computed from the rows in Rust, so that the gold query can be checked against it. Conditions are drawn
-//! from rows, so something always matches, and there are no floats or ties. Every problem has its own tables. The
-//! canonical form is the query and the digest of the tables.
+//! The generator computes the answer from the rows in Rust, so that tests can check the gold query against it.
+//! Conditions are drawn from rows, so at least one row matches, and there are no floats or ties. Every problem has its
+//! own tables. The canonical form is the query and the digest of the tables.
 
 use super::tables::{DESCRIPTION, Sale, StaffMember, StaffTables};
 use serde_json::json;
@@ -19,7 +19,7 @@ use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to `MAX_LEVEL`.
+/// Highest level; the lowest is 1.
 pub const MAX_LEVEL: u32 = 5;
 
 /// A generated question with its tables.
@@ -31,14 +31,14 @@ pub struct SqlQuestion {
     pub text: String,
     /// The gold query.
     pub query: String,
-    /// The right answer.
+    /// Correct answer.
     pub answer: String,
     /// Tables of the question.
     pub tables: StaffTables,
 }
 
 impl SqlQuestion {
-    /// Returns question number `index` of a level under this seed, about `rows` staff. `level` is clamped to
+    /// Returns question number `index` of a level under the seed of `chance`, about `rows` staff. `level` is clamped to
     /// 1..=[`MAX_LEVEL`].
     pub fn at(rows: usize, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(errors.into_iter().collect::<Vec<_>>(), ["near \"FROM\": syntax error", "no such table: staffs"]);
     }
 
-    /// Three staff, four sales; answers computed by hand.
+    /// Tests three staff and four sales, whose answers were computed by hand.
     #[test]
     fn conditions_and_groups_match_their_words() {
         let worker = |id: i64, town: &str, age: i64, pay: i64| StaffMember {

@@ -1,5 +1,7 @@
-//! Tables of a generated problem: the staff and their sales. Names and towns are invented. All pays differ, so that the
-//! highest and the lowest are unique; every worker has sales; there are no nulls and no empty texts.
+//! Draws the tables of a generated problem: the staff and their sales.
+//!
+//! Names and towns are invented. All pays differ, so that the highest and the lowest are unique. Every worker has
+//! sales, and there are no nulls and no empty texts.
 
 use crate::environments::names::names;
 use crate::tools::sql::DatabaseData;
@@ -18,22 +20,22 @@ const STAFF_PER_TOWN: usize = 4;
 /// A row of `staff`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaffMember {
-    /// From 1.
+    /// Id, from 1.
     pub id: i64,
-    /// Unique.
+    /// Unique value.
     pub name: String,
     /// Home town.
     pub town: String,
-    /// In years.
+    /// Age in years.
     pub age: i64,
-    /// Unique.
+    /// Unique value.
     pub pay: i64,
 }
 
 /// A row of `sales`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sale {
-    /// From 1.
+    /// Id, from 1.
     pub id: i64,
     /// Index of the seller in `staff`; the id in the database is one more.
     pub seller: usize,

@@ -1,4 +1,4 @@
-//! Demonstrations, imported problems, and problems without a database.
+//! Tests demonstrations, imported problems, and problems without a database.
 
 use super::questions::MAX_LEVEL;
 use super::*;

@@ -1,5 +1,7 @@
-//! `word-problems`: generated arithmetic stories that need a tool ([`generator`]). They are available in any number and
-//! level, with reference programs and plausible mistakes, and are in no data set.
+//! Implements the environment `word-problems`: generated arithmetic stories that need a tool ([`generator`]).
+//!
+//! The stories are available in any number and level, have reference programs and plausible mistakes, and occur in no
+//! data set.
 
 pub mod generator;
 
@@ -27,7 +29,8 @@ impl ExtraOptions for WordProblems {
     }
 }
 
-/// Returns the environment of stages that name none: word problems with a Python tool and up to four turns.
+/// Returns the default environment of stages whose options name none: word problems with a Python tool and up to four
+/// turns.
 pub fn default_options() -> Value {
     json!({ "kind": WordProblems::KIND })
 }

@@ -1,4 +1,4 @@
-//! Client of a service: every line is a separate request, whose answer is a line.
+//! Implements the client of a service. Every protocol line is a separate request, whose response is a line.
 
 use super::handshake::{HandshakeCallback, HandshakeResult, HandshakeState, HandshakeStep};
 use super::options::ServiceOptions;
@@ -18,7 +18,7 @@ use trainyard_process::{
     pending_response,
 };
 
-/// How long the end of the client waits until the service has received the ends of sessions.
+/// Maximum wait, when the client is dropped, until the service has received the ends of sessions.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct ServiceClient(Arc<ServiceClientInner>);
@@ -45,8 +45,8 @@ struct ServiceClientInner {
 }
 
 impl ServiceClient {
-    /// Returns the client without sending a request. Errors: invalid (the options, a secret that the stage was not
-    /// given).
+    /// Returns the client without sending a request. Errors: invalid, for invalid options or a secret that the stage
+    /// does not have.
     pub fn new(options: &ServiceOptions, about_part: Hello<'_>, secrets: &Secrets) -> Result<Self> {
         let Hello { role, name, seed } = about_part;
         let part = format!("{role} `{}`", if name.is_empty() { ServiceOptions::KIND } else { name });
@@ -56,7 +56,7 @@ impl ServiceClient {
             Ok((CallbackClient::open(address, options.credentials(secrets)?, limits)?, shown))
         };
         let (http, address) = open().map_err(|e: Error| e.at(&part))?;
-        // The name must differ from that of any other client on any host; no result depends on it.
+        // The name must differ from that of any other client on any host. No result depends on the name.
         let client = format!("{:016x}", RandomState::new().build_hasher().finish());
         Ok(Self(Arc::new(ServiceClientInner {
             http,
@@ -78,13 +78,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a request that is answered with one JSON value.
+/// Returns a request whose response is one JSON value.
 fn post(line: &str, idempotent: bool) -> HttpRequest {
     HttpRequest { idempotent, is_json: true, ..HttpRequest::json(line.trim_end().to_string()) }
 }
 
 impl ServiceClientInner {
-    /// Calls `then` once the handshake is complete.
+    /// Calls `callback` with the result of the handshake, immediately if it is complete. Starts the handshake if no
+    /// other request has.
     fn after_handshake(self: &Arc<Self>, callback: HandshakeCallback) {
         let step = lock(&self.handshake).enter(callback);
         match step {
@@ -109,7 +110,8 @@ impl ServiceClientInner {
             error.help("check the URL; the service answers the request `hello` of the protocol (docs/custom-code.md)")
         })
     }
-    /// Sends a request once the handshake is complete; for a session, with its generation.
+    /// Sends a request once the handshake is complete. `generation` is that of the session to which the request
+    /// belongs, if any.
     fn submit(self: &Arc<Self>, request: &ProgramRequest, generation: Option<u64>) -> PendingProgramResponse {
         let (pending, responder) = pending_response();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -155,8 +157,9 @@ impl ServiceClientInner {
             .map(|value| ProgramResponse { value, generation: generation.unwrap_or(0) })
             .map_err(ProgramFault::Exception)
     }
-    /// Returns the fault of a request without an answer. A session whose state may be lost or partly changed is
-    /// started again.
+    /// Returns the fault of a request without a response. The fault is `Lost`, so that the session is started again, if
+    /// the service no longer knows the session or the request failed for a retryable reason other than its time limit
+    /// or too many requests.
     fn request_fault(&self, fault: HttpFault, of_session: bool) -> ProgramFault {
         let HttpFault { status, delivery, .. } = fault;
         let error = Error::from(fault).at(&self.part);
@@ -172,18 +175,19 @@ impl ServiceClientInner {
             _ => ProgramFault::Outage(error),
         }
     }
-    /// Returns the service's name of a session in one of its generations.
+    /// Returns the name of a session's generation in requests to the service.
     fn name(&self, generation: u64) -> Value {
         json!(format!("{}-{generation}", self.client))
     }
-    /// Starts a new generation of a session and closes the previous one.
+    /// Begins a new generation of a session, notifies the service of the end of the previous one, and returns the
+    /// number of the new one.
     fn begin(self: &Arc<Self>, session: u64) -> u64 {
         let generation = self.generations.fetch_add(1, Ordering::Relaxed);
         let previous = lock(&self.sessions).insert(session, generation);
         previous.into_iter().for_each(|generation| self.close(generation));
         generation
     }
-    /// Notifies the service that a session is over; only the end of the client waits for the answer.
+    /// Notifies the service that a session is over, without waiting for the response. Dropping the client waits for it.
     fn close(self: &Arc<Self>, generation: u64) {
         let body = Map::from_iter([("session".to_string(), self.name(generation))]);
         let Ok(request) = ProgramRequest::new("close", &body) else { return };
@@ -253,7 +257,7 @@ impl CustomCodeOptions for ServiceOptions {
 impl Drop for ServiceClient {
     fn drop(&mut self) {
         let (remaining, acknowledged) = &self.0.closing;
-        // A service that does not answer drops its sessions by itself.
+        // A service that does not respond must drop its sessions by itself.
         drop(acknowledged.wait_timeout_while(lock(remaining), CLOSE_TIMEOUT, |remaining| *remaining > 0));
     }
 }

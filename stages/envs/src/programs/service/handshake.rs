@@ -1,9 +1,9 @@
-//! Handshake with a service: one for all requests, which wait for it.
+//! Tracks the handshake with a service. All requests wait for one handshake.
 
 use serde_json::Value;
 use trainyard_core::Error;
 
-/// The service's answer to the handshake, or the error.
+/// The service's response to the handshake, or the error.
 pub type HandshakeResult = Result<Value, Error>;
 
 /// Continuation after the handshake.
@@ -17,7 +17,7 @@ pub enum HandshakeState {
     Idle,
     /// In progress, with the waiting requests.
     InProgress(Vec<HandshakeCallback>),
-    /// Completed, with the service's answer.
+    /// Completed, with the service's response.
     Done(Value),
 }
 
@@ -31,7 +31,7 @@ pub enum HandshakeStep {
 }
 
 impl HandshakeState {
-    /// Registers a request that needs the service.
+    /// Registers a request that needs the service, and returns its next step.
     pub fn enter(&mut self, callback: HandshakeCallback) -> HandshakeStep {
         match self {
             Self::Done(ready) => HandshakeStep::Proceed(callback, ready.clone()),

@@ -1,7 +1,7 @@
-//! User-defined service: each line of the program protocol is a separate request (`docs/custom-code.md`).
+//! Connects to user-defined services: each line of the program protocol is a separate request (`docs/custom-code.md`).
 //!
-//! Many stages may use a service at the same time, and it may be restarted at any moment, so every request names its
-//! client, session names are unique, and a session that the service no longer knows is begun again.
+//! Many stages may use a service at the same time, and it may be restarted at any moment. Every request therefore names
+//! its client, session names are unique, and the client starts a session again if the service no longer knows it.
 
 mod client;
 mod handshake;

@@ -1,4 +1,4 @@
-//! Options that all roles of a service share.
+//! Defines the options that all roles of a service share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use trainyard_core::units::parse_duration;
 use trainyard_core::{Error, OptionProblem, Result, Secret, SecretName, Secrets};
 use trainyard_http::{BaseUrl, Credentials, RequestLimits};
 
-/// Maximum size of an answer in bytes, as of a program's line.
+/// Maximum size of a response in bytes, the same as of a program's line.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Headers that every request sets itself.
 const RESERVED_HEADERS: [&str; 6] = ["accept", "authorization", "connection", "content-length", "content-type", "host"];
@@ -66,7 +66,7 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// Returns the address. Errors: invalid.
+    /// Returns the address of the service. Errors: invalid, if `url` is not a URL.
     pub(super) fn address(&self) -> Result<BaseUrl> {
         BaseUrl::exact(&self.url)
     }
@@ -77,12 +77,12 @@ impl ServiceOptions {
         }
         Ok(time)
     }
-    /// Returns the limits of requests. Errors: invalid.
+    /// Returns the limits of requests. Errors: invalid, if `timeout` is not a duration.
     pub(super) fn limits(&self) -> Result<RequestLimits> {
         let (requests, attempts, timeout) = (self.concurrency, self.attempts, self.time()?);
         Ok(RequestLimits { requests, attempts, timeout, response_bytes: MAX_ANSWER_BYTES })
     }
-    /// Returns the credentials. Errors: invalid (a secret that the stage was not given).
+    /// Returns the credentials. Errors: invalid, for a secret that the stage does not have.
     pub(super) fn credentials(&self, secrets: &Secrets) -> Result<Credentials> {
         let key = self.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
         let value = |header: &ServiceHeader| match header {

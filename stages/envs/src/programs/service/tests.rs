@@ -1,4 +1,4 @@
-//! A service of a few lines that answers well or misbehaves in one way each.
+//! Tests the client with a service of a few lines, which responds correctly or misbehaves in one way each.
 
 use super::*;
 use crate::programs::CustomCodeOptions as _;
@@ -22,17 +22,17 @@ enum Act {
     Status(u16, &'static str),
     /// Closes the connection.
     Die,
-    /// Never answers.
+    /// Never responds.
     Hang,
     /// Sends more than the limit.
     Flood,
     /// Sends single bytes with pauses.
     Drip,
-    /// Sends half of the announced length.
+    /// Sends half of the announced bytes.
     Half,
 }
 
-/// Requests in order, and the heads of requests.
+/// Received requests in order, with their heads.
 #[derive(Default)]
 struct ReceivedRequests {
     bodies: Mutex<Vec<Value>>,
@@ -52,7 +52,8 @@ fn ready() -> Value {
     json!({"type": "ready", "protocol": 1})
 }
 
-/// Starts a service; `act` receives a request and how many of its operation came before it. `hello` is always answered.
+/// Starts a service; `act` receives a request and how many of its operation came before it. The handshake always gets a
+/// response.
 fn serve(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (String, Arc<ReceivedRequests>) {
     serve_all(move |line, before| if line["type"] == "hello" { Act::Say(ready()) } else { act(line, before) })
 }
@@ -123,7 +124,7 @@ fn one(stream: &TcpStream, seen: &ReceivedRequests, act: &dyn Fn(&Value, usize) 
     }
 }
 
-/// Answers a request with its own id.
+/// Responds to a request with its id.
 fn echo(line: &Value) -> Act {
     Act::Say(json!({"id": line["id"], "result": line["n"]}))
 }

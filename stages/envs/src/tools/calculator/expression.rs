@@ -1,4 +1,4 @@
-//! The calculator's grammar, by precedence climbing:
+//! Parses and evaluates the calculator's expressions by precedence climbing:
 //!
 //! ```text
 //! sum     = product (('+' | '-') product)*
@@ -15,7 +15,7 @@ use crate::number::Number;
 const MAX_DEPTH: usize = 64;
 const MAX_BYTES: usize = 4096;
 
-/// Evaluates an expression; the error is the line that the agent sees.
+/// Evaluates an expression. The error is the line that the agent sees.
 pub fn evaluate(text: &str) -> Result<Number, String> {
     if text.len() > MAX_BYTES {
         return Err(format!("SyntaxError: the expression is longer than {MAX_BYTES} bytes"));
@@ -44,7 +44,8 @@ impl CalculatorParser<'_> {
             Some(c) => format!("SyntaxError: unexpected '{c}'"),
         }
     }
-    /// Consumes the first of `operators` that comes next; list longer ones first.
+    /// Consumes and returns the first of `operators` with which the rest begins. Longer operators must precede their
+    /// prefixes in the list.
     fn operator(&mut self, operators: &[&'static str]) -> Option<&'static str> {
         let found = operators.iter().find(|o| self.rest.starts_with(**o))?;
         self.rest = self.rest[found.len()..].trim_start();
@@ -158,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Values as CPython 3 prints them, without a trailing `.0`.
+    /// Compares values with those that CPython 3 prints, without a trailing `.0`.
     #[test]
     fn precedence_and_signs_match_python() {
         for (text, value) in [

@@ -1,7 +1,7 @@
-//! The `calculator` tool: evaluates one arithmetic expression exactly, in this process.
+//! Implements the tool `calculator`, which evaluates one arithmetic expression exactly, in this process.
 //!
-//! Precedence and signs of `+ - * / // % **` are Python's. Unlike Python's, results are exact (`0.1+0.2` is `0.3`) and
-//! whole results have no `.0`.
+//! Precedence and signs of `+ - * / // % **` are those of Python. Unlike in Python, results are exact (`0.1+0.2` is
+//! `0.3`) and whole results have no `.0`.
 
 mod expression;
 
@@ -39,7 +39,7 @@ impl AgentTool for Calculator {
     }
 }
 
-/// Stateless.
+/// Session without state.
 struct CalculatorSession;
 
 impl ToolSession for CalculatorSession {

@@ -1,11 +1,11 @@
-//! Reasons why a program gave no answer, and their messages to the agent.
+//! Lists the reasons why a program gave no result, with their messages to the agent.
 
 use super::scratch::{MAX_BYTES, MAX_FILES};
 use crate::tools::ToolLimits;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// Fault after which the process is not usable.
+/// Reason why a program gave no result. The process is unusable afterwards.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CpythonFault {
     /// The program exceeded its time limit.
@@ -15,7 +15,7 @@ pub enum CpythonFault {
     FilesFull,
     /// The process ended before it received the program.
     EarlyExit,
-    /// The output was not exactly one answer.
+    /// The output was not exactly one reply.
     InvalidOutput,
     /// The caller has exited.
     CallerGone,

@@ -1,8 +1,8 @@
-//! Files that a confined program may open, by Landlock.
+//! Restricts the files that a confined program may open, by Landlock.
 //!
-//! The rights of Landlock's first version are required. They do not cover everything (`truncate`, `chmod`, …); the rest
-//! is denied by seccomp on every kernel (`system_calls`), and later rights are added where the kernel knows them.
-//! Names, sizes and times of files stay visible: Landlock does not hide them.
+//! The rights of Landlock's first version are required. They do not cover all operations (`truncate`, `chmod`, …).
+//! Seccomp denies the others on every kernel (`system_calls`), and later rights are added where the kernel knows them.
+//! Names, sizes and times of files stay visible, because Landlock does not hide them.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -28,9 +28,9 @@ const SYSTEM: [&str; 14] = [
     "/sys/devices/system/cpu",
 ];
 
-/// Removes every right to files from this process except to `reads`, `executes` and the system's libraries as they are,
-/// and to files in the folder `scratch`, which has no subfolders and no links. Fails if the kernel does not support
-/// that.
+/// Removes permanently every right of this thread to files, except for reading `reads` and the system's libraries,
+/// reading and executing `executes`, reading and writing `/dev/null`, and using files in the folder `scratch`, in which
+/// it can create neither subfolders nor links. Fails if the kernel does not support these restrictions.
 pub fn restrict(reads: &[PathBuf], executes: &[PathBuf], scratch: &Path) -> Result<(), String> {
     match rules(reads, executes, scratch) {
         Ok(RulesetStatus::NotEnforced) => Err("Landlock was not enforced".to_string()),

@@ -1,8 +1,7 @@
-//! The user's interpreter: version, location, and the files that it needs to run.
+//! Finds the user's interpreter: its version, its path, and the files that it needs to run.
 //!
 //! The interpreter itself supplies these facts, outside the sandbox and in the user's environment, as `python3` on a
-//! command line would run. That finds virtual environments, user packages and version managers without special support
-//! for any of them.
+//! command line would run. This way, virtual environments, user packages and version managers need no special support.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -16,11 +15,12 @@ const SEARCH_PATHS: [&str; 2] = ["PYTHONPATH", "LD_LIBRARY_PATH"];
 /// An interpreter on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Installation {
-    /// `cpython`; others are rejected.
+    /// Implementation: `cpython`, because others are rejected.
     pub implementation: String,
     /// Version, such as `3.11.7`.
     pub version: String,
-    /// The program to start: in a virtual environment its link, by which the interpreter finds its packages.
+    /// Program to start. In a virtual environment, the path is that of its link, by which the interpreter finds the
+    /// packages.
     pub executable: PathBuf,
     /// Files and folders that programs may read.
     pub reads: Vec<PathBuf>,
@@ -34,15 +34,16 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Queries `program` (`python3` of the PATH by default). With a `version` (`3.11`), it must be that one.
+    /// Runs `program` (`python3` of the PATH by default) outside the sandbox and returns the facts that it reports.
+    /// With a `version` (`3.11`), the interpreter must have that version.
     ///
-    /// Errors: invalid, if there is no such program, it is not CPython, or it has another version.
+    /// Errors: invalid, if the program does not run, is not CPython, or has another version.
     pub fn find(program: Option<&Path>, version: Option<&str>) -> Result<Self> {
         let name = program.unwrap_or(Path::new("python3"));
         let help = "install Python 3, or set `program` of the tool `python` to an interpreter";
         let failed = |reason: String| Error::invalid(format!("cannot run `{}`: {reason}", name.display())).help(help);
         let mut command = Command::new(name);
-        // A folder without modules: the interpreter would import from the current one.
+        // The root has no modules. In any other current folder, the interpreter would import those there.
         command.args(["-c", PROBE]).current_dir("/").stdin(Stdio::null());
         let output = command.output().map_err(|e| failed(e.to_string()))?;
         if !output.status.success() {
@@ -82,12 +83,13 @@ impl Installation {
     }
 }
 
-/// Returns whether a version is the required one, whose last numbers may be omitted.
+/// Returns whether a version is the required one. The required version may omit its last numbers.
 fn is_version(version: &str, required: &str) -> bool {
     version.strip_prefix(required).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Returns whether a folder contains much more than packages. Such a folder gets into a search path by mistake.
+/// Returns whether a folder is the root, or contains the home folder. Such a folder is in a search path by mistake, and
+/// programs must not read it.
 fn is_too_wide(path: &Path, home: &Path) -> bool {
     path.parent().is_none() || (!home.as_os_str().is_empty() && home.starts_with(path))
 }

@@ -1,8 +1,8 @@
-//! CPython in a sandbox: the user's interpreter and packages, one process per session.
+//! Runs CPython in a sandbox: the user's interpreter and packages, in one process per session.
 //!
 //! A worker (`sessions`) supervises the processes: it sends one program at a time, kills late ones, and removes files.
 //! A process first confines itself (`sandbox`: limits, no capabilities, Landlock, seccomp) and only then becomes the
-//! interpreter, so that the user's Python never runs unconfined. `docs/design/0015-sandboxed-cpython.md` lists the
+//! interpreter, so that programs of the model never run unconfined. `docs/design/0015-sandboxed-cpython.md` lists the
 //! bounds and their mechanisms.
 
 mod fault;

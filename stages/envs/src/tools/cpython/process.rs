@@ -1,7 +1,7 @@
-//! Process of one session from its supervisor's side: one program at a time, lines of JSON in both directions, and
-//! untrusted output.
+//! Controls the process of one session from its supervisor: it sends one program at a time and reads the result, as
+//! lines of JSON.
 //!
-//! A program shares its process with the runner, so it can forge its own answers. It can neither reach another
+//! A program shares its process with the runner, so it can forge its own results. It can neither reach another
 //! session's process nor make the supervisor wait longer, read more or keep more than the limits allow.
 
 use super::fault::CpythonFault;
@@ -21,9 +21,9 @@ use trainyard_core::{Clock, SystemClock};
 
 /// Time for an interpreter to start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often files are measured while a program runs.
+/// Interval at which files are measured while a program runs.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum size of an answer in bytes, in addition to its text.
+/// Maximum size of a reply in bytes, in addition to its text.
 const ANSWER_FRAME: usize = 4 << 10;
 
 #[derive(Serialize)]
@@ -58,11 +58,12 @@ pub struct CpythonProcess {
 }
 
 impl CpythonProcess {
-    /// Starts an interpreter with this folder for its files. The error is the reason why it does not start.
+    /// Starts an interpreter with the folder `scratch` for its files, and waits until it is ready. The error is the
+    /// reason why the interpreter did not start.
     pub fn start(installation: &Installation, limits: &ToolLimits, scratch: SessionScratch) -> Result<Self, String> {
         let spec = sandbox_spec(installation, limits, &scratch);
         let spec = serde_json::to_string(&spec).map_err(|e| format!("a path is not UTF-8: {e}"))?;
-        // This program, even if its file was replaced meanwhile.
+        // This path names the running program, even if its file was replaced.
         let mut command = Command::new("/proc/self/exe");
         command.args(["tool-worker", spec.as_str()]).env_clear().process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -96,7 +97,7 @@ impl CpythonProcess {
         let pages = pages.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "statm"))?;
         Ok(pages * rustix::param::page_size() as u64)
     }
-    /// Returns the reason for a failed start: the process's error output, if any.
+    /// Kills the process and returns the reason for its failed start: its error output or, without any, the fault.
     fn reason(&mut self, fault: &CpythonFault) -> String {
         let _ = self.child.kill();
         let mut output = Vec::new();
@@ -108,13 +109,13 @@ impl CpythonProcess {
         let reason = if output.is_empty() { format!("{fault:?}") } else { output.to_string() };
         format!("CPython does not start in its sandbox: {reason}")
     }
-    /// Runs one program.
+    /// Runs one program, for at most `time`. After an error, the process is unusable.
     pub fn run(&mut self, code: &str, time: Duration) -> Result<RunnerReply, CpythonFault> {
         if self.ready(PollFlags::empty(), Duration::ZERO)?.answers {
             self.receive().map_err(|_| CpythonFault::EarlyExit)?;
         }
         if !self.received.is_empty() {
-            // The last program wrote output after its answer.
+            // The last program wrote output after its reply.
             return Err(CpythonFault::InvalidOutput);
         }
         self.calls += 1;
@@ -124,7 +125,7 @@ impl CpythonProcess {
         let reply = self.answer(&line, time)?;
         if self.scratch.is_full(self.child.id()) { Err(CpythonFault::FilesFull) } else { Ok(reply) }
     }
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for the reply, for at most `time`. Measures the files of the session meanwhile.
     fn answer(&mut self, mut unsent: &[u8], time: Duration) -> Result<RunnerReply, CpythonFault> {
         let start = self.clock.monotonic();
         let mut checked = start;
@@ -161,7 +162,7 @@ impl CpythonProcess {
             return Err(self.ended());
         }
         self.received.extend_from_slice(&chunk[..count]);
-        // A byte of text takes at most six in JSON.
+        // One byte of text takes at most six bytes in JSON.
         let limit = ANSWER_FRAME + 6 * self.output_bytes as usize;
         if self.received.len() > limit { Err(CpythonFault::InvalidOutput) } else { Ok(()) }
     }
@@ -169,9 +170,10 @@ impl CpythonProcess {
         let reply: RunnerReply = serde_json::from_slice(line).map_err(|_| CpythonFault::InvalidOutput)?;
         if reply.call == self.calls { Ok(reply) } else { Err(CpythonFault::InvalidOutput) }
     }
-    /// Returns the end of the process. A process that only closed its side of the pipe will be killed.
+    /// Returns the fault of a process whose output has ended. A process that only closed its side of the pipe is killed
+    /// when this is dropped.
     fn ended(&mut self) -> CpythonFault {
-        // Pipes are closed a moment before an exit is known.
+        // The kernel closes pipes a moment before it reports an exit.
         for _ in 0..100 {
             match self.child.try_wait() {
                 Ok(Some(status)) => return CpythonFault::Ended(status),
@@ -181,7 +183,7 @@ impl CpythonProcess {
         }
         CpythonFault::InvalidOutput
     }
-    /// Waits up to `wait` until one of the pipes can be used.
+    /// Waits up to `wait` until one of the pipes can be used, and returns which.
     fn ready(&self, requests: PollFlags, wait: Duration) -> Result<ReadyPipes, CpythonFault> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
         let caller = io::stdin();

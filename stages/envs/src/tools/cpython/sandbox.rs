@@ -1,8 +1,8 @@
-//! Last step of a process before it becomes the interpreter: it gives up everything that a program must not have. Each
-//! step is required; a process that cannot take one ends with the reason on stderr.
+//! Confines a process before it becomes the interpreter: the process gives up every right that a program must not have.
+//! Each step is required; a process that cannot take one exits and writes the reason to stderr.
 //!
-//! A superuser is confined like any other user: no capability is left and none can be gained, so its files are guarded
-//! by Landlock alone, and limits on processes, which do not bind it, are not relied on.
+//! A superuser is confined like any other user: the process keeps no capability and can gain none, so Landlock alone
+//! guards the superuser's files. Nothing relies on limits on processes, which do not bind a superuser.
 
 use super::{files, system_calls};
 use crate::tools::confinement::bound;
@@ -15,14 +15,14 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const RUNNER: &str = include_str!("runner.py");
-/// Open files of one process.
+/// Maximum number of open files of one process.
 const OPEN_FILES: u64 = 128;
-/// Native stack.
+/// Size of the native stack.
 const STACK_BYTES: u64 = 16 << 20;
 /// Exit status of a process that could not be confined.
 pub const REFUSED: i32 = 125;
 
-/// Interpreter to become, with its limits.
+/// Interpreter that the process becomes, with its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxSpec {
     pub executable: PathBuf,
@@ -40,7 +40,8 @@ pub struct SandboxSpec {
     pub file_bytes: u64,
 }
 
-/// Becomes the interpreter of the specification. Returns an exit status, only on failure.
+/// Confines this process and replaces it by the interpreter of the specification, which is JSON. Returns only on
+/// failure, with [`REFUSED`], after writing the reason to stderr.
 pub fn main(spec: &str) -> i32 {
     let failure = match serde_json::from_str(spec) {
         Ok(spec) => become_interpreter(&spec).unwrap_or_else(|reason| reason),
@@ -50,10 +51,10 @@ pub fn main(spec: &str) -> i32 {
     REFUSED
 }
 
-/// Becomes the interpreter. Returns the reason of a failure, either way.
+/// Confines this process and replaces it by the interpreter. Returns only on failure; both variants contain the reason.
 fn become_interpreter(spec: &SandboxSpec) -> Result<String, String> {
     let step = |step_name: &'static str| move |e: rustix::io::Errno| format!("{step_name}: {e}");
-    // Descriptors that the supervisor inherited from its parents.
+    // The interpreter must not inherit descriptors that the supervisor has from its parents.
     set_fds_cloexec(3, &[]);
     limit(spec).map_err(|e| format!("limits: {e}"))?;
     let none = CapabilitySet::empty();
@@ -61,7 +62,7 @@ fn become_interpreter(spec: &SandboxSpec) -> Result<String, String> {
     clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
         .map_err(step("capabilities"))?;
-    // Must follow the change of capabilities, which may clear it.
+    // This step must follow the change of capabilities, which may clear the signal.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("the signal at the supervisor's death"))?;
     files::restrict(&spec.reads, &spec.executes, &spec.scratch)?;
     let mut command = Command::new(&spec.executable);
@@ -71,7 +72,7 @@ fn become_interpreter(spec: &SandboxSpec) -> Result<String, String> {
     Ok(format!("`{}`: {}", spec.executable.display(), command.exec()))
 }
 
-/// Address space is limited by the supervisor once the interpreter has started.
+/// Sets the resource limits of this process. The supervisor limits the address space once the interpreter has started.
 fn limit(spec: &SandboxSpec) -> std::io::Result<()> {
     for (resource, amount) in [
         (Resource::Core, 0),

@@ -1,16 +1,16 @@
-//! Specification of the sandbox of a session's process.
+//! Builds the specification of the sandbox of a session's process.
 
 use super::installation::Installation;
 use super::sandbox::SandboxSpec;
 use super::scratch::SessionScratch;
 use crate::tools::ToolLimits;
 
-/// Processor time in the life of a session, in calls of full length. Calls are ended by the clock; this limit ends
-/// programs that continue if their supervisor hangs.
+/// Processor time in the life of a session, in calls of full length. The supervisor ends calls by the clock; this limit
+/// ends programs that continue if their supervisor hangs.
 const CALLS_OF_FULL_LENGTH: u64 = 100;
 /// Processor time for the start of the interpreter.
 const START_SECONDS: u64 = 30;
-/// Bytes of one file.
+/// Maximum size of one file in bytes.
 const FILE_BYTES: u64 = 32 << 20;
 /// Environment variables common to all processes: no random hashes, no threads, no local time, no files written next to
 /// modules.
@@ -31,8 +31,8 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("TZ", "UTC"),
 ];
 
-/// Returns the specification for an interpreter in this folder. Its environment is the same everywhere except for the
-/// folder and the location of packages.
+/// Returns the specification for an interpreter in the folder `scratch`. The environment is the same on every machine
+/// except for the folder and the location of packages.
 pub fn sandbox_spec(installation: &Installation, limits: &ToolLimits, scratch: &SessionScratch) -> SandboxSpec {
     let folder = scratch.path().display().to_string();
     let folders = ["HOME", "MPLCONFIGDIR", "TMPDIR"].map(|name| (name.to_string(), folder.clone()));

@@ -1,20 +1,21 @@
-//! Folder of one session. Programs create files in it, but neither folders nor links, so it is quick to measure and to
-//! remove.
+//! Creates, measures and removes the folder of one session.
+//!
+//! Programs create files in the folder, but neither subfolders nor links, so it is quick to measure and to remove.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Bytes of all files of a session together, deleted ones included while they are open.
+/// Maximum size in bytes of all files of a session together, including deleted ones while they are open.
 pub const MAX_BYTES: u64 = 64 << 20;
-/// Files of a session.
+/// Maximum number of files of a session.
 pub const MAX_FILES: u64 = 256;
 
-/// Folder that is removed when dropped. The process that writes there must have ended.
+/// Folder that is removed when dropped. The process that writes in it must have ended before.
 pub struct SessionScratch(PathBuf);
 
 impl SessionScratch {
-    /// Creates a folder of this name.
+    /// Creates the folder. Fails if it exists.
     pub fn create(folder: PathBuf) -> io::Result<Self> {
         fs::create_dir(&folder)?;
         Ok(Self(folder))
@@ -27,7 +28,7 @@ impl SessionScratch {
         let (files, bytes) = self.usage().unwrap_or_default();
         files > MAX_FILES || bytes + deleted(process) > MAX_BYTES
     }
-    /// Returns the number of files, and bytes on disk.
+    /// Returns the number of files, and their size on disk in bytes.
     fn usage(&self) -> io::Result<(u64, u64)> {
         let (mut files, mut bytes) = (0, 0);
         for entry in fs::read_dir(&self.0)? {
@@ -38,7 +39,7 @@ impl SessionScratch {
     }
 }
 
-/// Returns the bytes on disk of files that a process holds open although their names are gone.
+/// Returns the size on disk, in bytes, of deleted files that a process holds open.
 fn deleted(process: u32) -> u64 {
     let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let nameless = open.filter_map(|entry| fs::metadata(entry.path()).ok()).filter(|m| m.is_file() && m.nlink() == 0);

@@ -1,7 +1,7 @@
-//! Sessions of one worker that supervises CPython processes.
+//! Keeps the sessions of one worker that supervises CPython processes.
 //!
-//! A session is rebuilt by running its programs again, in a new process. That is only right if they behave the same, so
-//! their results are compared; a session with other results is lost rather than silently different.
+//! A session is rebuilt by running its programs again in a new process. The new state is correct only if the programs
+//! behave the same, so their results are compared; a session with other results is lost rather than silently different.
 
 use super::fault::CpythonFault;
 use super::process::{CpythonProcess, RunnerReply};
@@ -18,7 +18,7 @@ use trainyard_core::{Clock, SystemClock};
 /// its next call.
 const MAX_PROCESSES: usize = 64;
 
-/// The processes by session.
+/// Processes by session.
 pub struct CpythonSessions {
     setup: CpythonSetup,
     limits: ToolLimits,
@@ -26,7 +26,7 @@ pub struct CpythonSessions {
     /// Sessions that could not be rebuilt, with the reason.
     broken: HashMap<u64, String>,
     clock: SystemClock,
-    /// Calls so far.
+    /// Number of calls so far.
     count: u64,
 }
 
@@ -56,13 +56,13 @@ impl CpythonSessions {
     fn run(&self, process: &mut CpythonProcess, code: &str) -> Result<RunnerReply, CpythonFault> {
         let reply = process.run(code, self.limits.time());
         if matches!(reply, Err(CpythonFault::CallerGone)) {
-            // The programs are ended by their signal, so their files must be removed here.
+            // The kernel kills the programs when this process exits, so their files must be removed here.
             let _ = std::fs::remove_dir_all(&self.setup.scratch);
             std::process::exit(0);
         }
         reply
     }
-    /// Truncates a text: the runner does so already, but a program that took its place may not.
+    /// Truncates a text. The runner truncates it already, but a program that impersonates the runner may not.
     fn shorten(&self, text: String) -> String {
         let max = self.limits.output_bytes as usize + 512;
         text.chars()

@@ -1,4 +1,4 @@
-//! Setup of a worker that runs CPython.
+//! Defines the setup of a worker that runs CPython.
 
 use super::installation::Installation;
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,10 @@
-//! Kernel features required before a program may run. There is no fallback: a program that cannot be confined does not
-//! run.
+//! Checks for the kernel features that confinement requires. There is no fallback: a program that cannot be confined
+//! does not run.
 
 use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use trainyard_core::{Error, Result};
 
-/// Rejects a machine that cannot confine programs. Errors: invalid, with all missing features.
+/// Checks that this machine can confine programs. Errors: invalid, with all missing features.
 pub fn require() -> Result<()> {
     let missing_features = missing();
     if missing_features.is_empty() {

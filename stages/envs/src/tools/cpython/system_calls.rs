@@ -1,9 +1,9 @@
-//! System calls that a confined program may make, by seccomp. All others fail with `EPERM`.
+//! Restricts the system calls of a confined program, by seccomp. All calls that are not listed fail with `EPERM`.
 //!
-//! Absent on purpose: starting processes *and threads* (neither could be counted for a superuser), sockets, signals to
-//! others, tracing, memory files, io_uring, timers (a program must not run between its calls), changing owners, modes
-//! or times, links and folders, and truncation by name, which early Landlock permits. `execve` is needed once to become
-//! the interpreter; Landlock permits no other program.
+//! The list omits on purpose: starting processes *and threads* (neither could be counted for a superuser), sockets,
+//! signals to other processes, tracing, memory files, io_uring, timers (a program must not run between its calls),
+//! changing owners, modes or times, links and folders, and truncation by name, which early Landlock permits. `execve`
+//! is needed once to become the interpreter; Landlock permits no other program.
 
 use libc::c_long;
 use seccompiler::{
@@ -15,7 +15,7 @@ use std::process::id;
 
 type SeccompResult<T> = Result<T, BackendError>;
 
-/// Allowed with any arguments.
+/// System calls that are allowed with any arguments.
 #[rustfmt::skip]
 const ALLOWED: &[c_long] = &[
     // Memory.
@@ -74,7 +74,7 @@ const FCNTL: [i32; 8] = [
 ];
 const PRCTL: [i32; 3] = [libc::PR_GET_NAME, libc::PR_SET_NAME, libc::PR_SET_VMA];
 
-/// Confines this thread permanently.
+/// Restricts this thread permanently to the allowed system calls.
 pub fn restrict() -> Result<(), String> {
     let filter = filter().map_err(|e| format!("seccomp: {e}"))?;
     seccompiler::apply_filter(&filter).map_err(|e| format!("seccomp: {e}"))
@@ -91,10 +91,10 @@ fn filter() -> SeccompResult<BpfProgram> {
     SeccompFilter::new(rules, denied, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Alternatives, each a list of conditions that must all hold.
+/// Alternatives, each of which is a list of conditions that must all hold.
 type Alternatives = Vec<Vec<SeccompCondition>>;
 
-/// Returns the calls that are allowed with some arguments only.
+/// Returns the system calls that are allowed only with some arguments.
 fn conditional() -> SeccompResult<Vec<(c_long, Alternatives)>> {
     let process = u64::from(id());
     let plain = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u32;
@@ -105,9 +105,9 @@ fn conditional() -> SeccompResult<Vec<(c_long, Alternatives)>> {
         (libc::SYS_kill, one_of(0, [process])?),
         (libc::SYS_openat, opening(2)?),
         (libc::SYS_prctl, one_of(0, PRCTL.map(|option| option as u64))?),
-        // Queries only: no new limits.
+        // Only queries are allowed, not new limits.
         (libc::SYS_prlimit64, vec![vec![null(2)?]]),
-        // Only without an address.
+        // Only messages without an address are allowed.
         (libc::SYS_sendto, vec![vec![null(4)?]]),
         (libc::SYS_socketpair, vec![stream]),
         (libc::SYS_tgkill, one_of(0, [process])?),

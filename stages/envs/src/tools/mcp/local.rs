@@ -1,4 +1,4 @@
-//! Servers that are programs of this machine.
+//! Runs MCP servers that are programs on this machine.
 
 use super::options::McpOptions;
 use super::protocol;
@@ -13,12 +13,13 @@ use trainyard_process::{
     SessionLocation, WorkerPool, pending_response,
 };
 
-/// How long an episode waits for a server.
+/// Maximum time for which an episode waits for a server.
 const SERVER_WAIT: Duration = Duration::from_secs(600);
 /// Interval at which waiting sessions are checked for a timeout.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns a request for a call, from the body of an operation `call`. Errors: bug.
+/// Returns the request `tools/call` for the body of an operation `call`; `server_name` maps the name of a tool to the
+/// server's name. Errors: bug, if the body has no tool or arguments.
 pub fn call(server_name: impl Fn(&str) -> String, body: &Map<String, Value>) -> Result<ProgramRequest> {
     let (Some(Value::String(tool)), Some(arguments)) = (body.get("tool"), body.get("arguments")) else {
         return Err(Error::bug("a call without a tool"));
@@ -38,7 +39,8 @@ pub struct SharedMcpServers {
 }
 
 impl SharedMcpServers {
-    /// Returns the servers without starting any. Errors: those of [`WorkerPool::start_with_protocol`].
+    /// Returns the servers. Their processes start when they are needed. Errors: those of
+    /// [`WorkerPool::start_with_protocol`].
     pub fn new(options: &McpOptions, protocol: Arc<McpProtocol>, log: ProgramLog) -> Result<Self> {
         let workers = WorkerPool::start_with_protocol(&options.program(), McpOptions::part(), protocol.clone(), log)?;
         Ok(Self { workers, protocol })
@@ -55,7 +57,7 @@ impl ProgramService for SharedMcpServers {
     fn send(&self, request: ProgramRequest) -> PendingProgramResponse {
         self.workers.send(request)
     }
-    /// Any server answers, because the servers are stateless.
+    /// Sends the call to any server, because the servers are stateless.
     fn send_in_session(
         &self,
         _: SessionLocation,
@@ -73,7 +75,7 @@ pub struct EpisodeMcpServers {
     state: Arc<Mutex<EpisodeMcpState>>,
     protocol: Arc<McpProtocol>,
     place: String,
-    /// Thread that fails sessions that have waited too long; ends when this is dropped.
+    /// Thread that fails sessions that have waited too long. It ends when this is dropped.
     watch: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -85,9 +87,9 @@ struct EpisodeMcpState {
     clock: SystemClock,
     /// Servers by session.
     running: BTreeMap<u64, Arc<WorkerPool>>,
-    /// Server that was started early, to list its tools.
+    /// Server without a session, which lists the tools. The next session takes it.
     spare: Option<Arc<WorkerPool>>,
-    /// Sessions without a server, the time since when, and the waiting responders.
+    /// Sessions without a server, the times at which they began to wait, and their responders.
     waiting: VecDeque<(u64, Duration, ProgramResponder)>,
     /// Servers that are ending.
     ending: Vec<Arc<WorkerPool>>,
@@ -95,7 +97,8 @@ struct EpisodeMcpState {
 }
 
 impl EpisodeMcpServers {
-    /// Returns the servers without starting any. Errors: those of [`WorkerPool::start_with_protocol`].
+    /// Returns the servers. Their processes start when they are needed. Errors: those of
+    /// [`WorkerPool::start_with_protocol`].
     pub fn new(options: &McpOptions, protocol: Arc<McpProtocol>, log: ProgramLog) -> Result<Self> {
         let program = options.program();
         let first = WorkerPool::start_with_protocol(&program, McpOptions::part(), protocol.clone(), log.clone())?;
@@ -137,7 +140,8 @@ fn forward(pending: PendingProgramResponse, responder: ProgramResponder) -> Resu
 }
 
 impl EpisodeMcpState {
-    /// Returns the pending response for the server of a session, which starts as soon as possible.
+    /// Starts the server of a session and returns its pending `ready`. If all servers are in use, the session waits for
+    /// one.
     fn open(&mut self, session: u64) -> Result<PendingProgramResponse> {
         // A session that begins again gets an empty folder, not the files of its last server.
         if let Some(old) = self.running.remove(&session) {
@@ -177,12 +181,13 @@ impl EpisodeMcpState {
         {
             match self.start(next).and_then(|pending| forward(pending, responder)) {
                 Ok(()) => {}
-                // The dropped responder reports that no answer will arrive.
+                // The dropped responder reports that no response will arrive.
                 Err(error) => (self.log)(trainyard_core::attempt::LogLevel::Warn, &error.message),
             }
         }
     }
-    /// Removes ended servers and fails sessions that have waited too long. Returns whether all are over.
+    /// Removes ended servers and fails sessions that have waited too long. Returns whether the servers were shut down,
+    /// so that the watch can end.
     fn reap(&mut self) -> bool {
         self.ending.retain(|server| !server.has_ended());
         let now = self.clock.monotonic();
@@ -209,7 +214,7 @@ impl ProgramService for EpisodeMcpServers {
         let first = state.spare.as_ref().or_else(|| state.running.values().next());
         first.map_or_else(|| pending_response().0, |server| server.ready())
     }
-    /// Requests outside of sessions are not supported.
+    /// Returns a response that fails, because servers of episodes support no requests outside of sessions.
     fn send(&self, _: ProgramRequest) -> PendingProgramResponse {
         pending_response().0
     }

@@ -1,8 +1,9 @@
-//! Tool `mcp`: tools of a server that speaks the Model Context Protocol.
+//! Implements the tool `mcp`: tools of a server that implements the Model Context Protocol (`docs/mcp.md`,
+//! `docs/design/0034-outside.md`).
 //!
-//! `protocol` defines the messages, `protocol_session` their order, and `local` and `remote` the servers. The rest
-//! treats a server as a user program: a lost session is rebuilt by repeating its requests and comparing the answers.
-//! `server` is the other side of the protocol.
+//! `protocol` defines the messages, `protocol_session` their order, and `local` and `remote` the connections to
+//! servers. The other code treats a server as a user program: a lost session is rebuilt by repeating its requests and
+//! comparing the results. `server` implements the other side of the protocol.
 
 mod local;
 pub mod options;
@@ -31,7 +32,7 @@ use trainyard_process::{ProgramFault, ProgramService, SessionLocation};
 pub struct McpTool(pub McpOptions);
 
 impl McpTool {
-    /// Returns the server, started if it does not run.
+    /// Returns the server. Starts it if it does not run.
     fn program(&self, host: &Arc<ToolHost>) -> Result<Arc<CustomProgram>> {
         let options = &self.0;
         host.shared("mcp", options, |log| {
@@ -53,7 +54,7 @@ impl AgentTool for McpTool {
     fn name(&self) -> &'static str {
         McpOptions::KIND
     }
-    /// Empty: only the server knows its tools.
+    /// Returns no tools, because only the server knows them.
     fn specs(&self) -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -73,7 +74,7 @@ impl AgentTool for McpTool {
 struct McpEpisodeSession(CustomSession);
 
 impl ToolSession for McpEpisodeSession {
-    /// A server has several tools, so a call without a name matches none of them.
+    /// Submits a call without a name, which the server rejects, because it may have several tools.
     fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }
@@ -89,7 +90,7 @@ impl ToolSession for McpEpisodeSession {
     }
 }
 
-/// Stateless servers: a call belongs to no session.
+/// Session of stateless servers, whose calls belong to no session.
 struct McpSharedSession {
     program: Arc<CustomProgram>,
     failure: Arc<Mutex<Option<Error>>>,

@@ -1,4 +1,4 @@
-//! Options of the tool `mcp`.
+//! Defines the options of the tool `mcp`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

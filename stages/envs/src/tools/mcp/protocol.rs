@@ -1,21 +1,21 @@
-//! Part of the Model Context Protocol for a client of tools: the messages that it sends, and the meaning of a server's
-//! messages. This module does no I/O.
+//! Defines the part of the Model Context Protocol that a client of tools needs: the messages that the client sends, and
+//! the meaning of a server's messages. This module does no I/O.
 //!
-//! A message is a JSON object of JSON-RPC 2.0. Ids of requests are numbers for calls and texts for all others, so that
-//! an answer identifies its request.
+//! A message is a JSON object of JSON-RPC 2.0. Ids of requests are numbers for calls and texts for all other requests,
+//! so the id of a response shows which kind of request it belongs to.
 
 use crate::tools::ToolSpec;
 use serde_json::{Value, json};
 use trainyard_process::ProgramException;
 
-/// Versions of the protocol, the preferred one first. They agree in all features used here.
+/// Supported versions of the protocol, the preferred one first. They agree in all features that this client uses.
 pub const VERSIONS: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05"];
 /// Id of the request `initialize`.
 const INITIALIZE: &str = "initialize";
 /// Id of requests for a page of the list of tools.
 const LIST: &str = "tools";
 
-/// Returns the first request. The client offers no capabilities: no files, no sampling.
+/// Returns the first request of a session. The client offers no capabilities, such as files or sampling.
 pub fn initialize() -> Value {
     let client = json!({"name": "trainyard", "version": env!("CARGO_PKG_VERSION")});
     let params = json!({"protocolVersion": VERSIONS[0], "capabilities": {}, "clientInfo": client});
@@ -27,7 +27,7 @@ pub fn initialized() -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-/// Returns the request for a page of the list of tools: the first one, or that of a cursor.
+/// Returns the request for a page of the list of tools: the first one, or the one of a cursor.
 pub fn list(cursor: Option<&str>) -> Value {
     let params = cursor.map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
     json!({"jsonrpc": "2.0", "id": LIST, "method": "tools/list", "params": params})
@@ -41,11 +41,11 @@ pub fn call(tool: &str, arguments: &Value) -> Value {
 /// A message of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerMessage {
-    /// The answer to [`initialize`].
+    /// Response to [`initialize`].
     Initialized(Result<Value, ProgramException>),
-    /// The answer to [`list`].
+    /// Response to [`list`].
     Listed(Result<Value, ProgramException>),
-    /// The answer to the call of this number.
+    /// Response to the call with this number.
     Called(u64, Result<Value, ProgramException>),
     /// A request to the client, by its id and method.
     Request(Value, String),
@@ -53,7 +53,7 @@ pub enum ServerMessage {
     Changed,
     /// Message for the log.
     Log(String),
-    /// Message that needs no answer.
+    /// Message that requires no action.
     Other,
 }
 
@@ -69,7 +69,7 @@ pub fn read(message: &Value) -> Result<ServerMessage, String> {
         });
     }
     let Some(id) = id else {
-        // An error without an id answers a request that the server could not read.
+        // An error without an id is the response to a request that the server could not parse.
         let error = message.get("error").ok_or("wrote a message with neither `method` nor `id`")?;
         return Err(format!("rejected a request: {}", raised(error)));
     };
@@ -91,7 +91,7 @@ fn log_text(params: &Value) -> String {
     data.as_str().map_or_else(|| data.to_string(), str::to_string)
 }
 
-/// Converts an error of JSON-RPC.
+/// Converts an error of JSON-RPC to an exception whose message includes the code.
 fn raised(error: &Value) -> ProgramException {
     let message = error["message"].as_str().unwrap_or_default();
     let message = match error["code"].as_i64() {
@@ -101,8 +101,8 @@ fn raised(error: &Value) -> ProgramException {
     ProgramException { kind: String::new(), message: format!("error: {message}"), traceback: String::new() }
 }
 
-/// Returns the client's answer to a request of the server: it responds to pings, lists no folders, and rejects all
-/// else.
+/// Returns the client's response to a request of the server: it responds to pings, lists no folders, and rejects all
+/// other requests.
 pub fn client_response(id: &Value, method: &str) -> Value {
     let result = match method {
         "ping" => json!({}),
@@ -115,7 +115,7 @@ pub fn client_response(id: &Value, method: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-/// Returns the protocol version from the answer to [`initialize`]. The error is the reason why the server cannot be
+/// Returns the protocol version in the response to [`initialize`]. The error is the reason why the server cannot be
 /// used.
 pub fn accept(result: &Result<Value, ProgramException>) -> Result<String, String> {
     let result = result.as_ref().map_err(|raised| format!("it rejected `initialize`: {raised}"))?;
@@ -145,13 +145,14 @@ fn spec(tool: &Value) -> Result<ToolSpec, String> {
     let Some(schema) = parameters.as_object_mut() else {
         return Err(format!("its tool `{name}` has no `inputSchema`"));
     };
-    // Carries no information for the model.
+    // `$schema` carries no information for the model.
     schema.remove("$schema");
     let description = tool["description"].as_str().unwrap_or_default().trim().to_string();
     Ok(ToolSpec { name: name.to_string(), description, parameters })
 }
 
-/// Returns the result of a call as text, at most so many bytes of it, and whether it is an error.
+/// Returns the result of a call as a map with `text`, of about `max_bytes` bytes at most, and `error` if the call
+/// failed.
 pub fn result(result: &Value, max_bytes: usize) -> Value {
     let content = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let blocks: Vec<String> = content.iter().map(block).collect();
@@ -162,7 +163,8 @@ pub fn result(result: &Value, max_bytes: usize) -> Value {
     json!({"text": cut(text, max_bytes), "error": result["isError"].as_bool().unwrap_or(false)})
 }
 
-/// Returns a block of content as text. Other content is named, because a text model cannot see it.
+/// Returns a block of content as text. For content that is not text, returns its type or URI, because a text model
+/// cannot see the content.
 fn block(block: &Value) -> String {
     let text = |at: &str| block.pointer(at).and_then(Value::as_str);
     let kind = |at: &str| text(at).unwrap_or("unknown type");
@@ -177,7 +179,7 @@ fn block(block: &Value) -> String {
     }
 }
 
-/// Truncates a text, with a note on the omitted part.
+/// Truncates a text to `max_bytes` bytes and appends a note on the omitted part.
 fn cut(text: String, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text;

@@ -1,4 +1,4 @@
-//! The protocol of programs: from `initialize` to the list of tools, then answers to calls.
+//! Implements the protocol of programs for a server: from `initialize` to the list of tools, then results of calls.
 
 use super::protocol::{self, ServerMessage};
 use super::tool_list::McpToolList;
@@ -7,18 +7,18 @@ use serde_json::Value;
 use std::sync::Arc;
 use trainyard_process::{ProgramProtocol, ProtocolEvent, ProtocolSession, excerpt};
 
-/// Pages of a list of tools.
+/// Maximum number of pages of a list of tools.
 const MAX_PAGES: usize = 100;
 /// Maximum number of logged stdout lines of one server, in addition to its standard error.
 const MAX_LOGGED_LINES: usize = 100;
-/// Lines without a message after which a server fails.
+/// Number of lines without a message after which a server fails.
 const MAX_IGNORED_LINES: usize = 10_000;
 
 /// Protocol of a server.
 pub struct McpProtocol {
     /// The tools that every server must offer.
     pub listing: Arc<McpToolList>,
-    /// Bytes of a result that the agent reads.
+    /// Maximum size in bytes of a result that the agent reads.
     pub max_bytes: usize,
 }
 
@@ -52,7 +52,7 @@ impl ProgramProtocol for McpProtocol {
 pub struct McpProtocolSession {
     listing: Arc<McpToolList>,
     max_bytes: usize,
-    /// The version of the protocol, once it is agreed upon.
+    /// Version of the protocol; empty until it is agreed upon.
     pub version: String,
     /// Tools of the pages so far.
     listed: Vec<ToolSpec>,
@@ -62,7 +62,7 @@ pub struct McpProtocolSession {
 }
 
 impl McpProtocolSession {
-    /// Returns the meaning of a message. The error describes the problem with it.
+    /// Applies a message to the state and returns its meaning. The error describes the problem with the message.
     pub fn message(&mut self, message: &Value) -> Result<ProtocolEvent, String> {
         Ok(match protocol::read(message)? {
             ServerMessage::Initialized(result) => {
@@ -76,13 +76,14 @@ impl McpProtocolSession {
             ServerMessage::Request(id, method) => {
                 ProtocolEvent::Send(lines(&[protocol::client_response(&id, &method)]))
             }
-            // Before the server is ready, its list is already requested.
+            // Before the server is ready, its list has already been requested.
             ServerMessage::Changed if self.is_ready => ProtocolEvent::Send(lines(&[protocol::list(None)])),
             ServerMessage::Log(text) => self.log_line(text),
             ServerMessage::Changed | ServerMessage::Other => ProtocolEvent::Ignored,
         })
     }
-    /// Handles one more page of tools.
+    /// Adds a page of tools. Returns the request for the next page or, after the last, the event that the server is
+    /// ready.
     fn listed(&mut self, (tools, cursor): (Vec<ToolSpec>, Option<String>)) -> Result<ProtocolEvent, String> {
         self.listed.extend(tools);
         self.pages += 1;
@@ -116,7 +117,7 @@ impl ProtocolSession for McpProtocolSession {
         match serde_json::from_slice::<Value>(line) {
             // Earlier versions allowed several messages in one line, but no server used them.
             Ok(message) if message.is_object() => self.message(&message).map_err(|e| format!("{e}: {}", excerpt(line))),
-            // Many servers print to stdout lines that belong on their standard error.
+            // Many servers print lines to stdout that belong on stderr.
             _ if line.iter().all(u8::is_ascii_whitespace) => Ok(ProtocolEvent::Ignored),
             _ if self.logged_lines >= MAX_IGNORED_LINES => {
                 Err(format!("writes too many lines that are not messages: {}", excerpt(line)))

@@ -1,5 +1,7 @@
-//! Servers at a URL: the transport "streamable HTTP". Every message is a separate request, whose answer is a message or
-//! a stream of them; a header names the session.
+//! Connects to MCP servers at a URL, with the transport "streamable HTTP".
+//!
+//! Every message is a separate request, whose response contains one message or a stream of messages; a header names the
+//! session.
 
 use super::local::unsupported;
 use super::options::{McpOptions, SessionKind};
@@ -19,11 +21,11 @@ use trainyard_process::{
 
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
-/// Attempts of a request that may be repeated.
+/// Maximum number of attempts of a request that may be repeated.
 const ATTEMPTS: u32 = 4;
-/// The header that names a session.
+/// Header that names a session.
 const SESSION: &str = "mcp-session-id";
-/// The session that all episodes share.
+/// Number of the session that all episodes share.
 const SHARED: u64 = u64::MAX;
 
 /// Service with its sessions.
@@ -58,7 +60,8 @@ struct RemoteMcpHandshake {
 }
 
 impl RemoteMcpServer {
-    /// Returns the client without sending a request. Errors: invalid (the URL, the key).
+    /// Returns the client without sending a request. Errors: invalid, for an invalid URL or a key that the stage does
+    /// not have.
     pub fn new(options: &McpOptions, protocol: Arc<McpProtocol>, secrets: &Secrets, log: ProgramLog) -> Result<Self> {
         let address = BaseUrl::exact(&options.url)?;
         let key = options.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
@@ -80,7 +83,7 @@ impl RemoteMcpInner {
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, RemoteMcpSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Opens a session of the service under a number.
+    /// Opens a session of the service under this number.
     fn open(self: &Arc<Self>, session: u64) -> PendingProgramResponse {
         let (pending, responder) = pending_response();
         let (protocol_session, lines) =
@@ -95,7 +98,8 @@ impl RemoteMcpInner {
         });
         pending
     }
-    /// Sends the next message of an opening, then the messages that follow from its answer.
+    /// Sends the next message of an opening, then the messages that follow from its response. Resolves the responder
+    /// after the last one.
     fn send_next(self: &Arc<Self>, mut opening: RemoteMcpHandshake) {
         let Some(line) = opening.lines.pop_front() else {
             let error = Error::invalid("the server did not list its tools").at(&self.place);
@@ -138,7 +142,7 @@ impl RemoteMcpInner {
         }
         Ok(())
     }
-    /// Makes a call in a session.
+    /// Sends a call in a session.
     fn call(self: &Arc<Self>, session: &RemoteMcpSession, request: &ProgramRequest) -> PendingProgramResponse {
         let (pending, responder) = pending_response();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -168,7 +172,7 @@ impl RemoteMcpInner {
                 Ok(ProtocolEvent::Response(id, result)) if id == number => {
                     return result.map_err(ProgramFault::Exception);
                 }
-                // A server's requests during a call are answered, though it may have stopped waiting.
+                // Requests of the server during a call get responses, although the server may have stopped waiting.
                 Ok(ProtocolEvent::Send(lines)) => {
                     lines.lines().for_each(|line| self.http.send(post(line.to_string(), headers, false), drop));
                 }
@@ -207,7 +211,8 @@ fn post(line: String, headers: &[(&'static str, String)], idempotent: bool) -> H
     }
 }
 
-/// Returns whether a stream contains the answer to its request.
+/// Returns whether a stream of events contains the response to `request`, so that the client need not wait for its end.
+/// False for other types of responses.
 fn is_complete(kind: &str, bytes: &[u8], request: &str) -> bool {
     if !kind.starts_with("text/event-stream") || !bytes.ends_with(b"\n") {
         return false;
@@ -219,7 +224,7 @@ fn is_complete(kind: &str, bytes: &[u8], request: &str) -> bool {
         .any(|message| message.get("method").is_none() && id(message).as_ref() == Some(&request_id))
 }
 
-/// Returns the messages of an answer: a stream of events, one message, or none.
+/// Returns the messages of a response, which is a stream of events, one message, or empty.
 fn messages(kind: &str, bytes: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(bytes);
     if !kind.starts_with("text/event-stream") {
@@ -241,11 +246,12 @@ impl ProgramService for RemoteMcpServer {
     fn place(&self) -> &str {
         &self.0.place
     }
-    /// Opens the session that all episodes share, or one that is closed when the service is dropped.
+    /// Opens the session that all episodes share. With a session for each episode, it only lists the tools, and the
+    /// client does not close it.
     fn ready(&self) -> PendingProgramResponse {
         self.0.open(SHARED)
     }
-    /// Requests outside of sessions are not supported.
+    /// Returns a response that fails, because the service supports no requests outside of sessions.
     fn send(&self, _: ProgramRequest) -> PendingProgramResponse {
         pending_response().0
     }

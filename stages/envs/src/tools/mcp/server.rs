@@ -1,6 +1,6 @@
-//! Server side of the protocol: tools of this program for clients of the Model Context Protocol.
+//! Serves tools of this program to clients of the Model Context Protocol.
 //!
-//! One server is one session: a stateful tool, such as `python`, keeps its state until the client is gone.
+//! One server is one session: a stateful tool, such as `python`, keeps its state until the client disconnects.
 
 use super::protocol::VERSIONS;
 use crate::tools::{AgentTool, ToolCall, ToolConfig, ToolHost, ToolLimits, ToolSession, ToolSpec};
@@ -10,7 +10,8 @@ use std::time::Duration;
 use trainyard_api::Family;
 use trainyard_core::{Error, Result};
 
-/// Duration of one wait for a result. Tools have separate limits.
+/// Duration of one wait for a result, which the server repeats until the result arrives. Tools have separate time
+/// limits.
 const RESULT_WAIT: Duration = Duration::from_secs(60);
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -28,7 +29,8 @@ pub struct ToolServer {
 impl ToolServer {
     /// Opens a session of every tool.
     ///
-    /// Errors: invalid (unknown tool, wrong options, two tools of one name), and those of programs that do not start.
+    /// Errors: invalid (unknown tool, invalid options, two tools with the same name), and those of programs that do not
+    /// start.
     pub fn open(
         tools: &Family<dyn AgentTool>,
         choices: &[ToolConfig],
@@ -50,14 +52,15 @@ impl ToolServer {
         }
         Ok(server)
     }
-    /// Answers a line of the client; `None` if the line requires no answer. Blocks while a tool works.
+    /// Handles a line of the client and returns the response; `None` if the line requires none. Blocks while a tool
+    /// runs.
     pub fn answer(&mut self, line: &str) -> Option<Value> {
         let Ok(message) = serde_json::from_str::<Value>(line) else {
             return Some(error_response(&Value::Null, PARSE_ERROR, "the line is not JSON"));
         };
         let id = message.get("id").cloned().unwrap_or(Value::Null);
         let Some(method) = message.get("method").and_then(Value::as_str) else {
-            // A response of the client needs no answer.
+            // A response of the client requires no response.
             let is_answer = message.get("result").is_some() || message.get("error").is_some();
             return (!is_answer).then(|| error_response(&id, INVALID_REQUEST, "the message has no `method`"));
         };

@@ -1,7 +1,7 @@
-//! Tools of a server: those that its first start in the stage listed.
+//! Keeps the list of a server's tools from its first start in the stage.
 //!
-//! Every later start, of the same server or of another one for the next episode, must offer the same. A tool that is
-//! missing or changed would make rollouts of one stage incomparable.
+//! Every later start, of the same server or of another one for the next episode, must offer the same tools. A tool that
+//! is missing or changed would make the rollouts of one stage incomparable.
 
 use super::options::McpOptions;
 use crate::tools::{ToolSpec, difference};
@@ -16,14 +16,14 @@ pub struct McpToolList {
 }
 
 impl McpToolList {
-    /// Returns a listing without known tools.
+    /// Returns a list without known tools.
     pub fn new(options: &McpOptions) -> Self {
         Self { allow: options.allow.clone(), prefix: options.prefix.clone(), known: Mutex::default() }
     }
-    /// Checks a server's list against the known tools, or stores it. Returns the names of new tools, which are not
-    /// offered.
+    /// Checks the tools that a server listed against the known tools, or stores them if none are known. Returns the
+    /// names of new tools, which are not offered.
     ///
-    /// The error describes the problem with the list.
+    /// The error describes the tools that are missing or changed, or reports an empty list.
     pub fn check_or_store(&self, listed: Vec<ToolSpec>) -> Result<Vec<String>, String> {
         let offered = self.offered(listed)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ impl McpToolList {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         json!({"tools": known.as_deref().unwrap_or_default()})
     }
-    /// Returns the server's name of a tool.
+    /// Returns the name of a tool at the server, without the prefix.
     pub fn server_name<'a>(&self, name: &'a str) -> &'a str {
         name.strip_prefix(&self.prefix).unwrap_or(name)
     }

@@ -1,4 +1,4 @@
-//! Common properties of all workers of a pool.
+//! Defines the common properties of all workers of a pool.
 
 use crate::tools::ToolLimits;
 use crate::tools::cpython::installation::Installation;

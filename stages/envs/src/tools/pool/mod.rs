@@ -1,7 +1,8 @@
-//! Worker processes of one kind under one set of limits, and their sessions.
+//! Manages worker processes of one kind under one set of limits, and their sessions.
 //!
-//! The workers are those of a [`Supervisor`]. A session stays in the lane of one for life, which keeps its calls in
-//! order. Its record contains a recipe (a snapshot and the later calls), from which a fork or a new process is built.
+//! A [`Supervisor`] runs the workers. A session stays in the lane of one worker for life, which keeps its calls in
+//! order. The session's record contains a recipe (a snapshot and the later calls), from which a fork or a new process
+//! rebuilds the state.
 
 mod key;
 mod process;
@@ -27,7 +28,7 @@ pub(crate) struct ToolWorkerPool {
 }
 
 impl ToolWorkerPool {
-    /// Starts the threads. Processes start with their first call.
+    /// Starts one thread per worker. Worker processes start with their first call.
     pub fn start(workers: usize, key: &PoolKey, program: &WorkerProgram) -> Result<Self> {
         let records: Vec<Arc<ToolSessionRecords>> = (0..workers).map(|_| Arc::default()).collect();
         let queue =
@@ -70,7 +71,8 @@ impl ToolWorkerPool {
             .push_to(self.queue(id), ToolWork::Call(QueuedToolCall { session: id, code: Arc::from(code), responder }));
         pending
     }
-    /// Ends a session after its calls, with the next call of its lane unless sessions pile up.
+    /// Closes a session after its calls. The worker is notified with the next call of the lane, or earlier if many
+    /// notifications wait.
     pub fn close(&self, id: u64) {
         self.supervisor.push_back_to(self.queue(id), ToolWork::Close(id));
     }

@@ -1,6 +1,7 @@
-//! Start of a worker process with a clean environment.
+//! Starts worker processes with a clean environment.
 //!
-//! A worker that supervises CPython gets a folder for the files of its sessions, and a grace period to end them.
+//! A worker that supervises CPython gets a folder for the files of its sessions, and a grace period to end its
+//! processes.
 
 use super::key::PoolKey;
 use crate::tools::confinement::{ENVIRONMENT, crashed};
@@ -14,11 +15,11 @@ use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_process::{ChildProgram, Framing, GracePeriods};
 
-/// Time for a supervisor to end its processes after its input is closed.
+/// Time that a supervisor has to end its processes after its input is closed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
-/// Starts a worker with an empty environment, so that no program can read this process's secrets. Returns it with the
-/// setup that it must be sent, if it supervises CPython.
+/// Starts a worker with a minimal environment, so that no program can read this process's secrets. Returns the worker
+/// and, if it supervises CPython, the setup that its first frame must contain.
 pub fn start(program: &WorkerProgram, key: &PoolKey) -> Result<(ChildProgram, Option<CpythonSetup>)> {
     let scratch = key.cpython.as_ref().map(|_| tempfile::Builder::new().prefix("trainyard-python-").tempdir());
     let scratch = scratch.transpose().map_err(|e| Error::lost(format!("cannot make a folder for CPython: {e}")))?;
@@ -26,7 +27,8 @@ pub fn start(program: &WorkerProgram, key: &PoolKey) -> Result<(ChildProgram, Op
     command.arg("tool-worker").env_clear().envs(ENVIRONMENT);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     if key.cpython.is_some() {
-        // A signal to the whole group would leave files; a supervisor ends when the pipe is closed.
+        // A signal to the group of this process would end the supervisor before it removes its files; in a separate
+        // group, it ends when the pipe is closed.
         command.process_group(0);
     }
     let failed = |e: io::Error| {

@@ -1,4 +1,4 @@
-//! Records of the sessions of one lane, shared by its thread and the threads that use the sessions.
+//! Keeps the records of the sessions of one lane, which its thread and the users of the sessions share.
 
 use crate::tools::wire::SessionRecipe;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub struct ToolSessionRecord {
     pub recipe: SessionRecipe,
     /// Program time of the recipe's history.
     pub cost: Duration,
-    /// Number of the worker process that holds the session; 0 = none.
+    /// Number of the worker process that holds the session; 0 if no process holds it.
     pub held_by: u64,
 }
 
@@ -28,7 +28,7 @@ impl ToolSessionRecords {
     pub fn recipe(&self, session: u64) -> SessionRecipe {
         self.lock().get(&session).map(|r| r.recipe.clone()).unwrap_or_default()
     }
-    /// Reads or changes a session's record.
+    /// Calls `change` with a session's record while the records are locked. Returns `None` if the session is unknown.
     pub fn with<T>(&self, session: u64, change: impl FnOnce(&mut ToolSessionRecord) -> T) -> Option<T> {
         self.lock().get_mut(&session).map(change)
     }

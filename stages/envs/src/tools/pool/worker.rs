@@ -1,8 +1,8 @@
-//! The wire of tool workers: batches of jobs in, replies in call order out.
+//! Implements the wire of tool workers: it sends batches of jobs and receives replies in call order.
 //!
-//! A call that kills a fresh process *alone* is at fault and gets a tool error; this depends only on the call and its
-//! session. Deaths with external causes are repaired silently: sessions are rebuilt exactly from their recipes, and no
-//! agent is affected by another's crash.
+//! If a call kills a fresh process *alone*, the call is at fault and gets a tool error; this depends only on the call
+//! and its session. Exits with external causes are repaired silently: sessions are rebuilt exactly from their recipes,
+//! and a crash that one agent causes affects no other agent.
 
 use super::key::PoolKey;
 use super::process;
@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_process::{ChildProgram, DecodedFrame, LaneCapacity, WorkerExitCause, WorkerFailure, WorkerWire};
 
-/// Calls per batch: enough to hide a round trip, few enough that losing a worker costs little.
+/// Maximum number of calls per batch: enough to hide a round trip, few enough that little work is lost with a worker.
 const MAX_BATCH: usize = 256;
-/// Time after a call's limit at which its worker is killed.
+/// Time after a call's limit after which its worker is killed.
 const GRACE: Duration = Duration::from_secs(1);
-/// Grace period where the worker only supervises and ends late calls itself.
+/// Grace period of a worker that only supervises, and ends late calls itself.
 const SUPERVISED_GRACE: Duration = Duration::from_secs(10);
 /// Time for a worker to start the process of a session, in addition to the worker's own limit.
 const SUPERVISED_START: Duration = Duration::from_secs(40);
@@ -50,7 +50,7 @@ pub struct ToolWorkerWire {
     jobs: Vec<ToolWorkerJob>,
     /// Time to rebuild the sessions of the next batch.
     rebuilding: Duration,
-    /// Numbers of the calls that were sent and not answered.
+    /// Numbers of the calls that were sent and have no reply yet.
     sent: VecDeque<u64>,
 }
 
@@ -59,7 +59,8 @@ impl ToolWorkerWire {
         let (jobs, sent) = (Vec::new(), VecDeque::new());
         Self { records, program, key, setup: None, jobs, rebuilding: Duration::ZERO, sent }
     }
-    /// Returns the recipe of a session that the current process does not hold. Marks it as held from now on.
+    /// Returns the recipe and cost of a session that the process `generation` does not hold, and marks the session as
+    /// held by it. Returns `None` if the process holds the session already or the session is closed.
     fn missing_session(&self, session: u64, generation: u64) -> Option<(SessionRecipe, Duration)> {
         let opened = self.records.with(session, |record| {
             let is_held = std::mem::replace(&mut record.held_by, generation) == generation;
@@ -67,7 +68,7 @@ impl ToolWorkerWire {
         });
         opened.flatten()
     }
-    /// Returns the times after a call's limit and for the start of a session.
+    /// Returns the grace period after a call's limit and the time for the start of a session.
     fn allowances(&self) -> (Duration, Duration) {
         match self.key.cpython {
             Some(_) => (SUPERVISED_GRACE, SUPERVISED_START),
@@ -78,7 +79,8 @@ impl ToolWorkerWire {
     pub fn timeout(&self) -> Duration {
         self.key.limits.time() + self.allowances().0
     }
-    /// Updates a session's record by the reply to a call.
+    /// Updates a session's record by the reply to a call: extends or replaces the recipe after a completed call, and
+    /// otherwise marks the session as held by no process. Takes the snapshot out of the reply.
     fn record(&self, call: &QueuedToolCall, reply: &mut ToolWorkerReply) {
         let snapshot = reply.snapshot.take();
         self.records.with(call.session, |record| match reply.status {
@@ -187,13 +189,14 @@ impl WorkerWire for ToolWorkerWire {
             ToolWork::Close(session) => drop(self.records.forget(session)),
         }
     }
-    /// A supervisor runs no programs itself.
+    /// Returns whether a call caused the death of the worker. A supervisor runs no programs itself, so its deaths have
+    /// external causes.
     fn is_own_death(&self, status: ExitStatus) -> bool {
         self.key.cpython.is_none() && process::worker_crashed(status)
     }
 }
 
-/// Returns a frame. One that is too large is not sent, and its calls are late.
+/// Returns a frame; empty if the payload is too large, so that nothing is sent and the calls run into their time limit.
 fn frame(payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(payload.len() + 4);
     match wire::write_frame(&mut bytes, payload) {

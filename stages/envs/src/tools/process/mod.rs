@@ -1,7 +1,7 @@
-//! Tool `process`: functions of a user program, and those of a service (`http`).
+//! Implements the tools `process` and `http`: functions of a user program or of a service.
 //!
-//! [`CustomProgram`] is the running program or the service, [`session`] the requests of one episode; environments of
-//! these kinds keep their sessions in the same way.
+//! [`CustomProgram`] is the running program or the service, and [`session`] keeps the requests of one episode.
+//! Environments of these kinds keep their sessions in the same way.
 
 pub mod options;
 pub(crate) mod result;
@@ -25,8 +25,8 @@ const ROLE: &str = "tool";
 /// The tools of a program or a service.
 pub struct CustomTools<P>(pub CustomToolOptions<P>);
 
-/// Returns whether an error ends the stage, because every other episode would meet it: changed tools, or a service that
-/// rejects requests.
+/// Returns whether an error ends the stage, because it would occur in every other episode: changed tools, or a service
+/// that rejects requests.
 pub(crate) fn ends_stage(error: &Error) -> bool {
     error.kind != ErrorKind::Retryable && error.kind != ErrorKind::Cancelled
 }
@@ -35,7 +35,7 @@ impl<P: CustomCodeOptions> AgentTool for CustomTools<P> {
     fn name(&self) -> &'static str {
         P::KIND
     }
-    /// Empty: only the program knows its tools.
+    /// Returns no tools, because only the program knows them.
     fn specs(&self) -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -61,7 +61,7 @@ struct CustomToolSession {
     max_bytes: u64,
 }
 
-/// Submits a call of one of a program's tools.
+/// Submits a call of one of a program's tools. Its result is truncated to `max_bytes` bytes.
 pub(crate) fn submit(session: &CustomSession, call: &ToolCall, max_bytes: u64) -> PendingToolResult {
     let body = [("tool".to_string(), json!(call.name)), ("arguments".to_string(), call.arguments.clone())];
     let pending = session.submit(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
@@ -69,7 +69,7 @@ pub(crate) fn submit(session: &CustomSession, call: &ToolCall, max_bytes: u64) -
 }
 
 impl ToolSession for CustomToolSession {
-    /// A program has several tools, so a call without a name matches none of them.
+    /// Submits a call without a name, which the program rejects, because it may have several tools.
     fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }

@@ -1,4 +1,4 @@
-//! Options of tools in user-defined code.
+//! Defines the options of tools in user-defined code.
 
 use crate::programs::{CustomCodeOptions, CustomCodePage};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Results of a program's replies as the model sees them.
+//! Converts a program's replies to the results that the model sees.
 
 use super::session::{OperationReply, PendingReply};
 use crate::tools::ToolResult;
@@ -22,7 +22,8 @@ impl PendingResultSource for CallResultSource {
     }
 }
 
-/// Converts a text, or a map with a `text` and optionally `error: true`. Other fields are for the environment.
+/// Converts a reply to a tool result. A value must be a text, or a map with a `text` and optionally `error: true`; the
+/// environment reads its other fields.
 pub fn result(reply: &OperationReply, max_bytes: u64) -> ToolResult {
     let found = match reply {
         OperationReply::Value(Value::String(text)) => ToolResult::ok(text.as_str()),

@@ -1,7 +1,7 @@
-//! Session of a program: the requests of one episode, in order, and how to rebuild it.
+//! Keeps the session of a program, that is, the requests of one episode in order, and rebuilds it.
 //!
-//! The process that holds a session may exit at any time, and a fork needs a second one. In both cases the session is
-//! started again and all answered requests are repeated. If the program then answers differently, the episode is an
+//! The process that holds a session may exit at any time, and a fork needs a second session. In both cases the session
+//! is started again and all answered requests are repeated. If the program then replies differently, the episode is an
 //! infrastructure failure. There is no background work: a session advances only when a caller requests a result.
 
 use crate::tools::program::CustomProgram;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_process::{PendingProgramResponse, ProgramException, ProgramFault, SessionLocation};
 
-/// Processes that one session may lose before it fails.
+/// Number of processes that one session may lose before it fails.
 const MAX_LOSSES: u32 = 2;
 
-/// Operation whose exceptions are results: the model may have requested something impossible.
+/// Operation whose exceptions are results, because the model may have requested the impossible.
 pub const CALL: &str = "call";
 
 /// Outcome of an operation.
@@ -26,7 +26,7 @@ pub enum OperationReply {
     Raised(ProgramException),
     /// The program raised an exception when the session began.
     StartRaised(ProgramException),
-    /// The session is over for a reason other than its requests.
+    /// The session failed, and all further replies are this one.
     Failed {
         /// Cause.
         error: Error,
@@ -82,7 +82,7 @@ enum SessionPhase {
 }
 
 impl CustomSession {
-    /// Returns a session whose request `start` has these fields. Sends no request yet.
+    /// Returns a session whose request `start` has the fields `start_fields`. Sends no request yet.
     pub fn new(program: Arc<CustomProgram>, start_fields: Map<String, Value>) -> Self {
         let number = program.next_session();
         let worker = number as usize % program.peer.workers();
@@ -98,7 +98,7 @@ impl CustomSession {
             losses: 0,
         })))
     }
-    /// Submits an operation after all earlier ones; `name` is its name in messages.
+    /// Submits an operation, which runs after all earlier ones; `name` is its name in messages.
     pub fn submit(&self, op: &'static str, body: Map<String, Value>, name: impl Into<String>) -> PendingReply {
         let mut core = lock(&self.0);
         core.operations.push(SessionOperation { op, body, name: name.into() });
@@ -111,7 +111,7 @@ impl CustomSession {
     pub fn replies(&self, first: usize) -> Vec<OperationReply> {
         lock(&self.0).replies.get(first..).unwrap_or_default().to_vec()
     }
-    /// Returns the first exception, starting with reply number `first`, that is not that of a call.
+    /// Returns the first exception of an operation other than a call, starting with reply number `first`.
     pub fn raised(&self, first: usize) -> Option<ProgramException> {
         let core = lock(&self.0);
         let replies = core.replies.iter().zip(&core.operations).skip(first);
@@ -121,14 +121,15 @@ impl CustomSession {
             _ => None,
         })
     }
-    /// Returns the cause if all further replies are failures.
+    /// Returns the cause if the session has failed; `None` if it can continue or its start raised an exception.
     pub fn failed(&self) -> Option<Error> {
         match &lock(&self.0).phase {
             SessionPhase::Failed(OperationReply::Failed { error, .. }) => Some(error.clone()),
             _ => None,
         }
     }
-    /// Returns an independent session with the state after the last reply.
+    /// Returns an independent session with the state after the last reply. The program copies the session if it can;
+    /// otherwise the new session repeats the requests.
     pub fn fork(&self) -> Self {
         let core = lock(&self.0);
         let copy = Self::new(Arc::clone(&core.program), core.start_fields.clone());
@@ -145,7 +146,7 @@ impl CustomSession {
 }
 
 impl PendingReply {
-    /// Returns the reply, once it has arrived; blocks up to about `wait`.
+    /// Advances the session, blocking up to about `wait`, and returns the reply if it has arrived.
     pub fn reply(&self, wait: Duration) -> Option<OperationReply> {
         let mut core = lock(&self.core);
         core.advance(wait);
@@ -158,7 +159,7 @@ fn lock(core: &Mutex<CustomSessionInner>) -> MutexGuard<'_, CustomSessionInner> 
 }
 
 impl CustomSessionInner {
-    /// Advances as far as the available replies allow.
+    /// Advances as far as the available responses allow. Waits up to `wait` for each.
     fn advance(&mut self, wait: Duration) {
         while let Some(next) = self.next(wait) {
             self.phase = next;
@@ -243,7 +244,8 @@ impl CustomSessionInner {
             Err(error) => failed(error),
         }
     }
-    /// Handles an operation or a session without an answer.
+    /// Returns the phase after a request without a response: the session is closed, to be started again, if its process
+    /// was lost and it may lose another one; otherwise it fails.
     fn handle_fault(&mut self, fault: ProgramFault) -> SessionPhase {
         let late = matches!(fault, ProgramFault::TimedOut(_));
         match fault {
@@ -271,7 +273,7 @@ impl CustomSessionInner {
         let error = Error::retryable(message).at(self.program.peer.place());
         failed(error.help("make results depend only on the problem, the seed and earlier calls, or offer `fork`"))
     }
-    /// Begins a copy of this session.
+    /// Returns the first phase of the copy `new` of this session.
     fn begin_copy(&self, new: &Self) -> SessionPhase {
         match &self.phase {
             SessionPhase::Failed(reply) => SessionPhase::Failed(reply.clone()),
@@ -292,12 +294,12 @@ impl Drop for CustomSessionInner {
             SessionPhase::Repeating { generation, .. }
             | SessionPhase::Open { generation }
             | SessionPhase::Running { generation, .. } => Some(generation),
-            // The session may exist nevertheless.
+            // The process may hold the session nevertheless.
             SessionPhase::Closed | SessionPhase::Opening(_) | SessionPhase::Forking(_) | SessionPhase::Failed(_) => {
                 None
             }
         };
-        // The answer is not needed.
+        // The response is not needed.
         let _ = self.program.peer.send_in_session(self.location(generation), "close", Map::new());
     }
 }

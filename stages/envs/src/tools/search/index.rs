@@ -1,9 +1,9 @@
-//! An in-memory index of passages, ranked by BM25 (Robertson and Zaragoza, 2009; k1 = 1.2 and b = 0.75, tantivy's
-//! values).
+//! Builds an in-memory index of passages, ranked by BM25 (Robertson and Zaragoza, 2009; k1 = 1.2 and b = 0.75,
+//! tantivy's values).
 //!
 //! Results depend only on corpus and query: a single-threaded writer makes one segment, so document numbers are passage
-//! numbers, and ties are broken by them. Words are runs of letters and digits in lower case, without stemming or stop
-//! words; a repeated word counts once. There is no query syntax.
+//! numbers, and ties are broken by document number. Words are runs of letters and digits in lower case, without
+//! stemming or stop words; a repeated word of a query counts once. There is no query syntax.
 
 use crate::tools::search::Passage;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub struct SearchIndex {
 }
 
 impl SearchIndex {
-    /// Indexes passages in this order.
+    /// Builds the index of these passages.
     pub fn build(passages: Vec<Passage>) -> Result<Self> {
         let (searcher, field) = index(&passages).map_err(|e| bug(&e))?;
         Ok(Self { passages, searcher, field })
@@ -43,8 +43,8 @@ impl SearchIndex {
     pub fn is_empty(&self) -> bool {
         self.passages.is_empty()
     }
-    /// Returns the best `limit` passages for a query, by falling score and then in corpus order. `None` if the query
-    /// has no word.
+    /// Returns the best passages for a query, at most `limit`, by falling score and then in corpus order. Returns
+    /// `None` if the query contains no word.
     pub fn search(&self, query: &str, limit: usize) -> Result<Option<Vec<&Passage>>> {
         let terms = self.terms(query).map_err(|e| bug(&e))?;
         if terms.is_empty() {

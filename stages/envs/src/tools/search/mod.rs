@@ -1,4 +1,4 @@
-//! `search` tool: the best matching passages of a local corpus.
+//! Implements the tool `search`, which returns the best matching passages of a local corpus.
 //!
 //! A result has one passage per line (`title: text`), best first, ranked by BM25 ([`index`]). The tool needs a corpus,
 //! so the environment that has one opens the sessions.
@@ -75,8 +75,8 @@ impl ToolSession for SearchSession {
     }
 }
 
-/// Writes one passage per line. A passage that does not fit ends the result; a first one that does not fit is cut, so
-/// that a result is never empty.
+/// Returns the passages, one per line. The first passage that exceeds `max_bytes` ends the result. If the very first
+/// one is too long, it is cut, so that a result is never empty.
 fn page(found: &[&Passage], max_bytes: usize) -> String {
     let mut page = String::new();
     for passage in found {

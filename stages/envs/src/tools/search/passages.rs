@@ -1,4 +1,4 @@
-//! Passages, and their JSON Lines files: `{"id": …, "title": …, "text": …}` per line.
+//! Reads passages from JSON Lines files: `{"id": …, "title": …, "text": …}` per line.
 //!
 //! The title is optional; other keys and blank lines are ignored. Ids must be unique, and every passage needs a text.
 
@@ -15,9 +15,9 @@ const FORM: &str = r#"write {"id": "…", "title": "…", "text": "…"} on ever
 /// One passage of a corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Passage {
-    /// Unique within the corpus.
+    /// Id, unique within the corpus.
     pub id: String,
-    /// Searched together with the text; empty = none.
+    /// Title, which is searched together with the text; empty if absent.
     #[serde(default)]
     pub title: String,
     /// Text that is searched and shown.

@@ -1,5 +1,6 @@
-//! SQLite's authorizers: the permitted actions of a query and of the loading script. Queries have an allow-list, so
-//! actions that a later SQLite adds are denied until they are reviewed.
+//! Authorizes the actions of a query and of the loading script, as SQLite's authorizers.
+//!
+//! Queries have an allow-list, so actions that a later SQLite adds are denied until they are reviewed.
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
@@ -15,7 +16,7 @@ fn allow(allowed: bool) -> Authorization {
     if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// Authorizes queries of the agent: reading only.
+/// Authorizes the actions of queries of the agent, which may only read.
 pub fn authorize_query(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => Authorization::Allow,
@@ -24,7 +25,7 @@ pub fn authorize_query(context: AuthContext<'_>) -> Authorization {
     }
 }
 
-/// Authorizes the script that creates the database: everything that stays inside it.
+/// Authorizes the actions of the script that creates the database, which may use nothing outside of the database.
 pub fn authorize_script(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Attach { .. }

@@ -1,8 +1,8 @@
-//! An in-memory SQLite database: filled once from data, then only read, within limits.
+//! Runs queries on an in-memory SQLite database, which is filled once from data and then only read, within limits.
 //!
-//! Queries are limited by SQLite's instruction count rather than time, so that an endless query stops at the same place
+//! SQLite's instruction count limits queries rather than time, so that an endless query stops at the same instruction
 //! on every machine and its result may enter an update. Values are limited to `MAX_VALUE_BYTES`, which also bounds
-//! memory. A connection serves one query at a time; each episode has its own.
+//! memory. A connection serves one query at a time. Each episode has its own database, which its forks share.
 
 use crate::tools::sql::{authorizer, dates};
 use rusqlite::limits::Limit;
@@ -51,10 +51,10 @@ pub struct SqlLimits {
     pub output_bytes: usize,
 }
 
-/// Why a query failed.
+/// Reason why a query failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryFailure {
-    /// The query is wrong; the agent sees the message.
+    /// The query is invalid or exceeds a limit; the agent sees the message.
     Query(String),
     /// The machine failed.
     Lost(String),
@@ -69,7 +69,8 @@ pub struct SqlDatabase {
 }
 
 impl SqlDatabase {
-    /// Creates the database and makes it read-only. Fails with kind `data` if the contents are wrong.
+    /// Creates the database, fills it and makes it read-only. Fails with kind `data` if the schema or the rows are
+    /// invalid.
     pub fn load(data: &DatabaseData, limits: SqlLimits) -> Result<Self> {
         let connection = Connection::open_in_memory()
             .map_err(|e| Error::retryable(format!("cannot open an in-memory database: {e}")))?;
@@ -79,7 +80,8 @@ impl SqlDatabase {
             .map_err(|e| Error::bug(format!("cannot make the database read-only: {e}")))?;
         Ok(Self { connection: Mutex::new(connection), limits, used })
     }
-    /// Runs one query and returns its rows as text.
+    /// Runs one query and returns its rows as text, truncated with a note at the limits. Waits while another thread
+    /// runs a query.
     pub fn query(&self, query: &str) -> Result<String, QueryFailure> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         self.used.store(0, Ordering::Relaxed);
@@ -173,7 +175,7 @@ fn cell(value: &Value) -> Option<Cell> {
     }
 }
 
-/// Allows only reading from here on, within the limits.
+/// Permits only reading from now on, within the limits. Counts the instructions of a query in `used`.
 fn make_read_only(connection: &Connection, limits: &SqlLimits, used: &Arc<AtomicU64>) -> rusqlite::Result<()> {
     connection.authorizer(Some(authorizer::authorize_query))?;
     for (limit, max) in [

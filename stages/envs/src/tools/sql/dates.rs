@@ -1,8 +1,8 @@
-//! SQLite's date functions without the clock and the time zone of this machine.
+//! Replaces SQLite's date functions by functions that read neither the clock nor the time zone of this machine.
 //!
-//! Questions about dates need `strftime('%Y', born)`, but these functions read the clock when the time value is `now`
-//! or missing, and SQLite has no setting against that. Each is therefore replaced by one that rejects `now`, a missing
-//! time value, `localtime` and `utc`, and hands everything else to the built-in function on a separate connection.
+//! Questions about dates need `strftime('%Y', born)`, but the built-in functions read the clock when the time value is
+//! `now` or missing, and SQLite has no setting against that. The replacements reject `now`, a missing time value,
+//! `localtime` and `utc`, and pass all other calls to the built-in functions on a separate connection.
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::Value;
@@ -22,7 +22,7 @@ const FUNCTIONS: [(&str, &[usize]); 7] = [
 
 /// Time values that read the clock.
 const CLOCK: [&str; 3] = ["now", "subsec", "subsecond"];
-/// Words that read the clock or the time zone in any position.
+/// Words that read the clock or the time zone as any argument.
 const AMBIENT: [&str; 3] = ["now", "localtime", "utc"];
 
 /// A connection with the built-in functions and no data.

@@ -1,7 +1,7 @@
-//! The `sql` tool: one read-only query on a small SQLite database.
+//! Implements the tool `sql`, which runs one read-only query on a small SQLite database.
 //!
 //! A result has one row per line, values joined by `|`, without a header, as SQLite's shell prints it. The same query
-//! always gives the same text: queries are limited by SQLite's instruction count and see neither clock nor random
+//! always gives the same text: SQLite's instruction count limits queries, and queries see neither clock nor random
 //! numbers (`authorizer`, `dates`). The database belongs to an environment, which opens the sessions; forks of an
 //! episode share it.
 

@@ -1,4 +1,4 @@
-//! Tests of the `sql` tool on a real database.
+//! Tests the tool `sql` on a real database.
 
 use super::*;
 use std::collections::BTreeSet;

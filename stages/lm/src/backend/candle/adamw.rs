@@ -1,4 +1,5 @@
-//! AdamW on the device, with float32 moments: the formula of [`crate::optimizer::DeviceAdamW`] in tensor operations.
+//! Implements AdamW on the device, with float32 moments: the formula of [`crate::optimizer::AdamW`] in tensor
+//! operations.
 
 use super::gradients::DeviceGradients;
 use crate::optimizer::{AdamWConfig, StepReport, not_finite};
@@ -17,7 +18,7 @@ pub struct DeviceAdamW {
 }
 
 impl DeviceAdamW {
-    /// Creates the optimizer; the parameters are shared with the model, and moments start at 0.
+    /// Creates an optimizer that shares `parameters` with the model; all moments start at 0.
     pub fn new(parameters: BTreeMap<String, Var>, config: AdamWConfig) -> Result<Self> {
         let zeros = |(name, var): (&String, &Var)| {
             let zero = || var.as_detached_tensor().zeros_like().map_err(candle);
@@ -32,7 +33,7 @@ impl DeviceAdamW {
     pub fn steps(&self) -> u64 {
         self.steps
     }
-    /// Takes a step, as [`crate::optimizer::DeviceAdamW::step`].
+    /// Updates the parameters in place, as [`crate::optimizer::AdamW::step`] does.
     pub fn step(&mut self, gradients: &DeviceGradients, rate: f64) -> Result<StepReport> {
         let norms = gradients.norms().map_err(candle)?;
         let norm = norms.iter().map(|(_, norm)| norm * norm).sum::<f64>().sqrt();
@@ -50,7 +51,7 @@ impl DeviceAdamW {
         }
         Ok(StepReport { gradient_norm: norm, clip })
     }
-    /// Returns the state under the names of [`crate::optimizer::DeviceAdamW::save`], on the CPU.
+    /// Returns a copy of the state on the CPU, under the names of [`crate::optimizer::AdamW::save`].
     pub fn save(&self) -> Result<BTreeMap<String, Tensor>> {
         let mut state = BTreeMap::new();
         for (name, (first, second)) in &self.moments {
@@ -62,7 +63,7 @@ impl DeviceAdamW {
         state.insert("step".into(), Tensor::new(&steps, &Device::Cpu).map_err(candle)?);
         Ok(state)
     }
-    /// Restores the state that [`DeviceAdamW::save`] returned, for the same parameters; the error names a missing or
+    /// Restores the state that [`DeviceAdamW::save`] returned for the same parameters. Errors name the missing or
     /// misshapen tensor.
     pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |key: String, shape: &[usize]| match state.get(&key) {

@@ -1,8 +1,8 @@
-//! All layers and the last norm, forward and backward.
+//! Runs all layers and the last norm, forward and backward.
 //!
 //! One layer's graph is in memory at a time: the forward pass keeps the residual stream at every layer's input, and the
-//! backward pass computes a layer again before differentiating it. With `recompute` off, all graphs stay in memory.
-//! Below the lowest trained layer, no state is kept and no gradient is computed.
+//! backward pass computes a layer again before it differentiates the layer. With `recompute` off, all graphs stay in
+//! memory. The passes keep no state and compute no gradients below the lowest trained layer.
 
 use super::device::Precision;
 use super::gradients::DeviceGradients;
@@ -24,7 +24,7 @@ pub struct DecoderBody {
     pub learned: BTreeMap<String, Var>,
     /// Frozen parameters: float32, or the type of products for matrices.
     pub frozen: BTreeMap<String, Tensor>,
-    /// Low-rank options of the adapter, if any.
+    /// Low-rank options of the adapter; `None` for a model without one.
     pub lora: Option<LoraScale>,
     pub device: Device,
     pub precision: Precision,
@@ -68,13 +68,13 @@ impl DecoderBody {
             None => candle_core::bail!("the model lacks `{name}`"),
         }
     }
-    /// Returns a parameter; with `tracked`, with a gradient if it is trained.
+    /// Returns a parameter, or `None` if the model lacks it. With `tracked`, a trained parameter has a gradient.
     fn find(&self, name: &str, tracked: bool) -> Option<Tensor> {
         let learned = |var: &Var| if tracked { var.as_tensor().clone() } else { var.as_detached_tensor() };
         self.learned.get(name).map(learned).or_else(|| self.frozen.get(name).cloned())
     }
-    /// Returns the lowest layer with a trained parameter (the last norm counts as one), or `None` if only the head is
-    /// trained.
+    /// Returns the lowest layer with a trained parameter (the last norm counts as a layer), or `None` if only the head
+    /// is trained.
     fn lowest(&self) -> Option<usize> {
         let layer = |name: &str| match name.strip_prefix("model.layers.") {
             Some(rest) => rest.split('.').next()?.parse().ok(),
@@ -84,8 +84,9 @@ impl DecoderBody {
         self.learned.keys().filter_map(|name| layer(name)).min()
     }
 
-    /// Returns hidden states after the last norm, `[rows, hidden]` in float32, the same bits with and without `keep`;
-    /// with it, also the state for [`DecoderBody::backward`], if anything below the head is trained.
+    /// Returns hidden states after the last norm, `[rows, hidden]` in float32, with the same bits whether or not `keep`
+    /// is set. With `keep`, also returns the state for [`DecoderBody::backward`], unless no parameter below the head is
+    /// trained.
     pub fn forward(
         &self,
         layout: BatchLayout,
@@ -112,7 +113,8 @@ impl DecoderBody {
         }
         Ok((x, lowest.map(|lowest| SavedPass { layout, dropout, lowest, steps })))
     }
-    /// Adds the gradients of the trained parameters below the head, given the gradient `slopes` of the hidden states.
+    /// Adds the gradients of the trained parameters below the head to `gradients`, given the gradient `slopes` of the
+    /// hidden states.
     pub fn backward(&self, pass: SavedPass, mut slopes: Tensor, gradients: &mut DeviceGradients) -> Result<()> {
         let angles = self.angles(&pass.layout)?;
         let context = LayerContext { layout: &pass.layout, angles: &angles, dropout: pass.dropout.as_ref() };

@@ -1,7 +1,7 @@
-//! Keys and values on the device: one slot per sequence in a tensor per layer.
+//! Stores keys and values on the device: one slot per sequence in a tensor per layer.
 //!
 //! All slots have the same number of positions and grow together. A fork shares its parent's slot until it computes its
-//! first token; all slots that a step needs are then copied in one operation per tensor.
+//! first token. The pool then copies all slots that a step needs in one operation per tensor.
 
 use crate::config::ModelConfig;
 use crate::generate::Cache;
@@ -36,7 +36,7 @@ pub enum KvSlotHandle {
 }
 
 impl KvSlotHandle {
-    /// Returns the number of the sequence's slot, after [`KvSlotPool::allocate`].
+    /// Returns the index of the sequence's slot. Call [`KvSlotPool::allocate`] first.
     pub fn slot(&self) -> usize {
         match self {
             Self::Own(slot) | Self::Shared(slot) => slot.number,
@@ -73,7 +73,8 @@ impl KvSlotPool {
         let (free, device) = (Arc::default(), device.clone());
         Self { layers: Vec::new(), free, slots: 0, positions: 0, kv_heads, dim, dtype, device }
     }
-    /// Gives each of these sequences a separate slot with at least `positions` positions.
+    /// Gives each of these sequences a separate slot with at least `positions` positions. Copies the content of shared
+    /// slots and grows all slots if necessary.
     pub fn allocate(&mut self, held: &mut [&mut KvSlotHandle], layers: usize, positions: usize) -> Result<()> {
         let needed = held.iter().filter(|held| !matches!(held, KvSlotHandle::Own(_))).count();
         let mut sources: Vec<u32> = (0..self.slots as u32).collect();
@@ -99,8 +100,8 @@ impl KvSlotPool {
         }
         if positions > self.positions { self.grow(layers, positions) } else { Ok(()) }
     }
-    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given
-    /// [`KvSlotPool::slot_mapping`], and returns those of all positions that are read.
+    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at `mapping`, and returns the keys and
+    /// values of all positions that the attention reads.
     pub fn write(&self, layer: usize, mapping: &KvSlotMapping, k: &Tensor, v: &Tensor) -> Result<(Tensor, Tensor)> {
         let rows = (self.slots * self.kv_heads * self.positions, self.dim);
         let store = |all: &Tensor, new: &Tensor| {
@@ -111,8 +112,8 @@ impl KvSlotPool {
         let (keys, values) = &self.layers[layer];
         Ok((store(keys, k)?, store(values, v)?))
     }
-    /// Returns the destination of tokens: for each slot, the positions of its rows (the same number for all);
-    /// `positions` are read.
+    /// Returns the destination of the keys and values of tokens. `rows` are the positions of the new tokens in each
+    /// slot (the same number for all); the attention reads the first `positions` positions of every slot.
     pub fn slot_mapping(&self, slots: &[usize], rows: &[Vec<u32>], positions: usize) -> Result<KvSlotMapping> {
         let mut index = Vec::new();
         for (slot, rows) in slots.iter().zip(rows) {
@@ -128,7 +129,7 @@ impl KvSlotPool {
         Ok(KvSlotMapping { index, slots: Tensor::new(slots, &self.device)?, all_slots, positions })
     }
 
-    /// Replaces every slot by a copy of the slot that `sources` gives.
+    /// Replaces the slots by copies: slot i becomes a copy of slot `sources[i]`.
     fn copy(&mut self, sources: Vec<u32>) -> Result<()> {
         self.slots = sources.len();
         let sources = Tensor::new(sources, &self.device)?;
@@ -152,7 +153,7 @@ impl KvSlotPool {
         self.positions = positions;
         Ok(())
     }
-    /// Returns the lowest free slot.
+    /// Removes and returns the lowest free slot, or `None` if no slot is free.
     fn take(&self) -> Option<usize> {
         let mut free = self.lock();
         let (place, _) = free.iter().enumerate().min_by_key(|(_, number)| **number)?;
@@ -168,7 +169,7 @@ pub struct KvSlotMapping {
     /// `[rows, dim]`: rows of the flat tensor, repeated for every number of the row.
     index: Tensor,
     slots: Tensor,
-    /// Whether the slots are all those of the pool, in order.
+    /// Whether the slots are all slots of the pool, in order.
     all_slots: bool,
     positions: usize,
 }

@@ -1,4 +1,4 @@
-//! The decoder on a device, without gradients: whole given sequences, or the next tokens of cached ones.
+//! Computes the decoder on a device without gradients, for given sequences or for the next tokens of cached ones.
 
 use super::body::EMBEDDINGS;
 use super::cache::{KvSlotHandle, KvSlotPool};
@@ -43,7 +43,7 @@ pub struct CandleDecoder {
     pub config: ModelConfig,
     pub device: Device,
     pub model: DecoderWeights,
-    /// Adapter whose tensors are those that the model computes with.
+    /// Adapter of the current weights, for models that have one.
     adapter: Option<Adapter>,
     /// See [`penalty`].
     pub penalty: Option<Tensor>,
@@ -55,7 +55,7 @@ pub struct CandleDecoder {
 impl CandleDecoder {
     /// Creates a decoder. Errors: weights or an adapter that do not fit the config.
     pub fn new(model: &ModelFolder, device: Device, precision: Precision) -> Checked<Self> {
-        // The pattern names every part of a model, so that a new one must be considered here.
+        // The pattern names every part of a model, so that the compiler reports a part that is added later.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
         let mut weights = weights.clone();
         weights.extend(adapter.iter().filter_map(Adapter::scores));
@@ -70,8 +70,8 @@ impl CandleDecoder {
         }
         Ok(decoder)
     }
-    /// Replaces the weights; keys and values in the cache stay those of the earlier ones. For a model with an adapter,
-    /// only the adapter's weights are replaced.
+    /// Replaces the weights. Keys and values in the cache stay those of the earlier weights. For a model with an
+    /// adapter, replaces only the adapter's weights.
     pub fn set_weights(&mut self, weights: &Parameters) -> Checked<()> {
         let tensors = weights.to_weights()?;
         match self.adapter.take() {
@@ -97,7 +97,7 @@ impl CandleDecoder {
         self.adapter = Some(adapter);
         Ok(())
     }
-    /// Returns hidden states after the last norm of all tokens, `[rows of the batch, hidden]`; the cache stays unused.
+    /// Returns hidden states of all tokens after the last norm, `[rows of the batch, hidden]`, without the cache.
     pub fn hidden(&mut self, batch: &SequenceBatch) -> Result<Tensor> {
         let layout = BatchLayout::new(batch, &self.config, &self.device)?;
         let angles = self.angles.at(&layout.positions, layout.longest)?;
@@ -111,7 +111,8 @@ impl CandleDecoder {
         }
         rms_norm(&x, &self.model.norm, self.config.rms_norm_eps)
     }
-    /// Computes the uncached tokens; returns the hidden states after each last token, `[works, hidden]`.
+    /// Computes the uncached tokens of all `works` and returns the hidden states after each last token,
+    /// `[works, hidden]`.
     pub fn advance(&mut self, works: &mut [UncachedSequence<'_>]) -> Result<Tensor> {
         let longest = works.iter().map(|w| w.tokens.len()).max().unwrap_or(0);
         let mut held: Vec<&mut KvSlotHandle> = works.iter_mut().map(|w| &mut *w.slot).collect();
@@ -169,7 +170,8 @@ impl CandleDecoder {
     }
 }
 
-/// Returns `[batch, 1, 1, width, length]`: 0 for keys up to the position of each row that are in its window, else -∞.
+/// Returns the mask `[batch, 1, 1, width, length]`: 0 for keys up to the position of each row and within its window,
+/// else -∞.
 fn mask(positions: &Tensor, (batch, width, length): (usize, usize, usize), window: Option<usize>) -> Result<Tensor> {
     let keys = Tensor::arange(0, length as u32, positions.device())?.reshape((1, 1, 1, 1, length))?;
     let rows = positions.reshape((batch, 1, 1, width, 1))?;

@@ -1,4 +1,4 @@
-//! The devices that candle computes on, and those that this build supports.
+//! Defines the devices that candle computes on and reports which of them this build supports.
 
 use candle_core::{DType, Device};
 use schemars::JsonSchema;
@@ -39,7 +39,7 @@ impl DeviceKind {
     pub fn gpus() -> Vec<Self> {
         [Self::Cuda, Self::Metal].into_iter().filter(|kind| kind.is_built()).collect()
     }
-    /// Returns instructions for a build that supports the device.
+    /// Returns instructions to build the program with support for the device.
     pub fn how_to_build(self) -> String {
         format!("build the program with `cargo build --release --features {}`, or use `device: cpu`", self.name())
     }

@@ -1,9 +1,10 @@
-//! Drawing tokens on the device: logits stay there, and a token, its log-probability and its entropy are returned.
+//! Draws tokens on the device: the logits stay there, and the host receives each token with its log-probability and
+//! entropy.
 //!
-//! The distribution is that of `generate/sampling.rs`: temperature, then top-k, then top-p; the token is where the
-//! cumulative distribution in id order passes a uniform number that the caller gives. Where tokens with equal logits
-//! are at the edge of a truncation, all of them are kept. Cumulative sums are made in blocks, because candle's
-//! implementation is a product with a matrix of the size of the vocabulary squared.
+//! The distribution is that of `generate/sampling.rs`: temperature, then top-k, then top-p. The drawn token is the
+//! first whose cumulative probability in id order exceeds the caller's uniform number. Tokens with equal logits at the
+//! edge of a truncation are all kept. Cumulative sums are computed in blocks, because candle's own implementation
+//! multiplies by a matrix of the size of the vocabulary squared.
 
 use super::device::widest;
 use candle_core::{D, DType, Device, Result, Tensor};
@@ -18,7 +19,7 @@ const HALVINGS: usize = 48;
 pub struct Distributions {
     /// `[rows, vocabulary]`: logits over temperature minus the maximum.
     scaled: Tensor,
-    /// `[rows, vocabulary]`: exp of it, 0 where truncated.
+    /// `[rows, vocabulary]`: exp of `scaled`, 0 where truncated.
     masses: Tensor,
     /// `[rows, 1]`.
     total: Tensor,
@@ -53,7 +54,7 @@ impl Distributions {
         let total = sum(&masses)?;
         Ok(Self { scaled, masses, total, fault, greedy, truncated: by_count || by_mass })
     }
-    /// Draws a token per row; greedy decoding ignores `uniforms` (in [0, 1)).
+    /// Draws a token per row. `uniforms` are numbers in [0, 1), which greedy decoding ignores.
     pub fn draw(&self, uniforms: &[f64]) -> Result<Vec<DrawnToken>> {
         let tokens = if self.greedy { self.highest()? } else { self.inverse(uniforms)? };
         let numbers = Tensor::cat(&[&self.logprobs(&tokens)?, &self.entropies()?, &self.fault], 1)?.to_vec2::<f32>()?;
@@ -61,14 +62,15 @@ impl Distributions {
         let drawn = |(token, row): (u32, Vec<f32>)| (row[2] == 0.0).then_some((token, row[0], row[1]));
         Ok(tokens.into_iter().zip(numbers).map(drawn).collect())
     }
-    /// Returns the log-probability of one given token per row and the entropy; NaN where logits are not finite.
+    /// Returns the log-probability of one given token per row and the entropy of the row's distribution; NaN where
+    /// logits are not finite.
     pub fn of(&self, tokens: &[u32]) -> Result<Vec<(f32, f32)>> {
         let tokens = Tensor::new(tokens, self.scaled.device())?.unsqueeze(1)?;
         let numbers = Tensor::cat(&[(self.logprobs(&tokens)? + &self.fault)?, (self.entropies()? + &self.fault)?], 1)?;
         Ok(numbers.to_vec2::<f32>()?.into_iter().map(|row| (row[0], row[1])).collect())
     }
 
-    /// Returns `[rows, 1]`; -∞ where truncated.
+    /// Returns the log-probabilities of `tokens`, `[rows, 1]`; -∞ where truncated.
     fn logprobs(&self, tokens: &Tensor) -> Result<Tensor> {
         let own = self.scaled.gather(tokens, 1)?.sub(&self.total.log()?)?;
         if !self.truncated {
@@ -77,7 +79,7 @@ impl Distributions {
         let kept = self.masses.gather(tokens, 1)?.gt(0.0)?;
         kept.where_cond(&own, &(own.zeros_like()? + f64::NEG_INFINITY)?)
     }
-    /// Returns `[rows, 1]`, in nats.
+    /// Returns the entropies in nats, `[rows, 1]`.
     fn entropies(&self) -> Result<Tensor> {
         let mean = (&self.masses * &self.scaled)?.sum_keepdim(D::Minus1)?.div(&self.total)?;
         self.total.log()?.sub(&mean)?.relu()
@@ -111,12 +113,13 @@ impl Distributions {
     }
 }
 
-/// Returns the device for float64: Metal lacks it, so uniform numbers are rounded on the CPU.
+/// Returns a device that computes in float64: the CPU instead of Metal, which lacks float64.
 fn device_of_f64(device: &Device) -> &Device {
     if device.is_metal() { &Device::Cpu } else { device }
 }
 
-/// Sets masses to 0 below the highest edge at which the sum of `weights` reaches `needed`, `[rows, 1]`.
+/// Sets to 0 the masses of logits below an edge, `[rows, 1]`: the highest one at which the sum of `weights` reaches
+/// `needed`.
 fn keep_down_to(scaled: &Tensor, masses: &Tensor, weights: &Tensor, needed: &Tensor) -> Result<Tensor> {
     let zeros = masses.zeros_like()?;
     let mut low = scaled.min_keepdim(D::Minus1)?;
@@ -144,8 +147,8 @@ fn cumulative(x: &Tensor) -> Result<Tensor> {
     x.matmul(&triangle.to_dtype(x.dtype())?)
 }
 
-/// Returns how many running sums of a row do not pass its target, i.e. the index of the first that does, `[rows, 1]` in
-/// float32; if all stay below, the last index with a positive mass.
+/// Returns the index of the first running sum of a row that exceeds its target, `[rows, 1]` in float32; if all stay
+/// below, the last index with a positive mass.
 fn first_above(ends: &Tensor, target: &Tensor) -> Result<Tensor> {
     let (rows, n) = ends.dims2()?;
     let below = |bound: &Tensor| ends.broadcast_lt(bound)?.to_dtype(DType::F32)?.sum_keepdim(D::Minus1);

@@ -1,4 +1,4 @@
-//! Gradients on the device by parameter name, accumulated over micro-batches in float32.
+//! Accumulates gradients on the device by parameter name, over micro-batches, in float32.
 
 use super::device::widest;
 use candle_core::{D, DType, Result, Tensor};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct DeviceGradients(BTreeMap<String, Tensor>);
 
 impl DeviceGradients {
-    /// Adds a gradient to that of the parameter.
+    /// Adds `gradient` to the accumulated gradient of the parameter `name`.
     pub fn add(&mut self, name: &str, gradient: Tensor) -> Result<()> {
         let gradient = gradient.detach().to_dtype(DType::F32)?;
         let sum = match self.0.remove(name) {

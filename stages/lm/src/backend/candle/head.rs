@@ -1,5 +1,6 @@
-//! Log-probabilities and entropies of tokens, with the gradient of both, over slices of the logits, which are never in
-//! memory as a whole. The gradient is written out, so the forward pass keeps no state.
+//! Computes log-probabilities and entropies of tokens, with the gradients of both, over slices of the logits.
+//!
+//! The whole logits are never in memory. The gradient is hand-written, so the forward pass keeps no state.
 
 use crate::config::ModelConfig;
 use candle_core::{D, DType, Device, Result, Tensor};
@@ -50,9 +51,9 @@ struct LogitsChunk {
     tokens: Tensor,
     /// `[n, vocabulary]`: logits over temperature minus the maximum, float32.
     scaled: Tensor,
-    /// `[n, vocabulary]`: exp of it.
+    /// `[n, vocabulary]`: exp of `scaled`.
     masses: Tensor,
-    /// `[n, 1]`: log of their sum.
+    /// `[n, 1]`: log of the sum of `masses`.
     log_total: Tensor,
     /// `[n, 1]`.
     entropy: Tensor,

@@ -1,7 +1,8 @@
-//! A layer of the decoder in operations that all have a backward.
+//! Computes a layer of the decoder with operations that all have a backward.
 //!
-//! candle's fused norm, rotation and softmax lack one without reporting it: a model trained through them changes little
-//! but its last layer. Rows are tokens, one after another without padding; the residual stream is float32.
+//! candle's fused norm, rotation and softmax have no backward and do not report its absence: of a model trained through
+//! them, little but the last layer changes. Rows are tokens, one after another without padding, and the residual stream
+//! is float32.
 
 use super::weights::{CandleLinear, LayerWeights};
 use crate::config::ModelConfig;
@@ -13,7 +14,8 @@ use std::collections::BTreeSet;
 /// `[rows, heads · head_dim]` in float32.
 pub type AttentionFn<'a> = &'a mut dyn FnMut(Tensor, Tensor, Tensor) -> Result<Tensor>;
 
-/// Computes layer `index`: residual stream `[rows, hidden]` in, the same out. `angles` are those of the rows.
+/// Computes layer `index` of the decoder: takes and returns the residual stream `[rows, hidden]`. `angles` are the
+/// rotation angles of the rows.
 pub fn forward(
     config: &ModelConfig,
     index: usize,
@@ -65,7 +67,8 @@ fn heads(config: &ModelConfig, linear: &CandleLinear, norm: Option<&Tensor>, x: 
     }
 }
 
-/// Returns GELU in its tanh form, from operations whose backward is exact: that of candle's GELU has rounded constants.
+/// Returns GELU in its tanh form, composed of operations with an exact backward; the backward of candle's GELU has
+/// rounded constants.
 fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     let inner = ((x + (x.sqr()?.mul(x)? * 0.044715)?)? * (2.0 / std::f64::consts::PI).sqrt())?;
     (x * 0.5)?.mul(&(inner.tanh()? + 1.0)?)
@@ -116,7 +119,8 @@ impl RotaryTables {
         let ropes = config.architecture.ropes.clone();
         Self { tables: Vec::new(), ropes, head_dim: config.head_dim, device: device.clone() }
     }
-    /// Returns the angles of rows at these positions, `[rows]`, all below `length`.
+    /// Returns the angles of rows at these positions, `[rows]`, all below `length`. Extends the tables to `length` if
+    /// necessary.
     pub fn at(&mut self, positions: &Tensor, length: usize) -> Result<RowAngles> {
         if self.tables.first().is_none_or(|(cos, _)| cos.dims()[0] < length) {
             let tables = self.ropes.iter().map(|rope| self.table(rope, length.next_power_of_two()));

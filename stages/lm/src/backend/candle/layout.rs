@@ -1,5 +1,7 @@
-//! Layout of the rows of a batch: without padding for everything but attention, and in groups of sequences of similar
-//! lengths for attention.
+//! Arranges the rows of a batch on the device.
+//!
+//! Attention reads groups of sequences of similar lengths, padded to the longest. All other operations read the rows
+//! without padding.
 
 use super::layer::{Masks, attention, by_heads};
 use crate::batch::SequenceBatch;

@@ -1,4 +1,4 @@
-//! A decoder with AdamW on a candle device.
+//! Trains a decoder with AdamW on a candle device.
 
 use super::adamw::DeviceAdamW;
 use super::body::{DecoderBody, EMBEDDINGS, SavedPass};
@@ -51,7 +51,7 @@ pub struct CandleLearner {
 impl CandleLearner {
     pub fn new(backend: &Candle, model: &ModelFolder, options: &LearnerOptions) -> Result<Self> {
         let device = backend.device.open()?;
-        // The pattern names every part of a model, so that a new one must be considered here.
+        // The pattern names every part of a model, so that the compiler reports a part that is added later.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
         options.trainable.expect(adapter.as_ref())?;
         let (mut config, mut weights, mut factors) = (config.clone(), weights.clone(), Weights::new());
@@ -84,7 +84,7 @@ impl CandleLearner {
         })
     }
 
-    /// Returns the dropout of the next forward pass.
+    /// Returns the dropout of the next forward pass and counts the pass.
     fn next_dropout(&mut self) -> Option<Dropout> {
         let pass = self.passes;
         self.passes += 1;
@@ -130,7 +130,7 @@ impl CandleLearner {
         if self.body.config.tie_word_embeddings { EMBEDDINGS } else { "lm_head.weight" }
     }
 
-    /// Adds all gradients of the pass. Returns false if all slopes are omitted, which means 0.
+    /// Adds all gradients of the pass. Returns false if `slopes` are all omitted, which means 0.
     fn collect(
         &self,
         kept: BackwardState,

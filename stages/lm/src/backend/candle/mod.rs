@@ -1,8 +1,8 @@
-//! The decoder on candle's tensor operations, for any candle device.
+//! Computes the decoder with candle's tensor operations, on any candle device.
 //!
-//! It computes the same model as the reference, up to rounding: on the CPU in float32, log-probabilities within 1e-4
-//! and gradients within 1e-3 of their size (`backend/conformance.rs` measures both). Training uses only operations with
-//! a backward.
+//! The backend computes the same model as the reference, up to rounding: on the CPU in float32, log-probabilities
+//! differ by at most 1e-4 and gradients by at most 1e-3 of their norm (`backend/conformance/agreement.rs` checks both).
+//! Training uses only operations with a backward. See `docs/design/0025-backends.md`.
 
 mod adamw;
 mod body;

@@ -1,4 +1,4 @@
-//! Options of the backend `candle` in a workflow file.
+//! Defines the options of the backend `candle` in a workflow file.
 
 use super::device::{DeviceKind, Precision};
 use schemars::JsonSchema;
@@ -58,7 +58,7 @@ impl PartOptions for Candle {
     }
 }
 
-/// Returns the advice for a stage that requests a GPU and does not use it.
+/// Returns advice for a stage that requests a GPU without using it.
 pub fn how_to_use_a_gpu() -> String {
     match DeviceKind::gpus().first() {
         Some(kind) => format!("use `backend: {{kind: candle, device: {}}}`, or leave `gpus` out", kind.name()),

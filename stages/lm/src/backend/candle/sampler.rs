@@ -1,4 +1,4 @@
-//! Decoding on a candle device.
+//! Implements decoding on a candle device.
 
 use super::cache::KvSlotHandle;
 use super::decoder::{CandleDecoder, UncachedSequence};
@@ -118,7 +118,7 @@ type PendingDraw<'a> = (usize, &'a mut SequenceEntry<KvSlotHandle>);
 type RowPositions = [(usize, u32)];
 
 impl CandleDecode {
-    /// Draws a token for each.
+    /// Draws and records a token for every entry of `waiting`.
     fn draw(&self, hidden: &Tensor, waiting: Vec<PendingDraw<'_>>, version: u32, positions: usize) -> Result<()> {
         let mut alike: BTreeMap<(u64, u64, u32), Vec<PendingDraw<'_>>> = BTreeMap::new();
         for (row, entry) in waiting {
@@ -146,7 +146,7 @@ impl CandleDecode {
         }
         Ok(())
     }
-    /// Divides this many rows into ranges whose logits are in memory together.
+    /// Divides `rows` rows into ranges whose logits fit in memory together.
     fn pieces(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let size = (LOGITS / self.0.config.vocab_size).max(1);
         (0..rows).step_by(size).map(move |first| first..(first + size).min(rows))

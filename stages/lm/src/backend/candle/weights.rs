@@ -1,4 +1,4 @@
-//! One layer's parameters as tensors of the device, with those of an adapter.
+//! Reads one layer's parameters, and those of its adapter, as tensors of the device.
 
 use crate::adapter::{AdapterRows, DOWN, UP, adapter_rows};
 use crate::config::ModelConfig;
@@ -39,14 +39,14 @@ impl DropoutContext<'_> {
 }
 
 impl LayerSource<'_> {
-    /// Returns a parameter. Errors: an absent one.
+    /// Returns the parameter `name`. Errors: an absent one.
     pub fn need(&self, name: &str) -> Result<Tensor> {
         match (self.find)(name)? {
             Some(tensor) => Ok(tensor),
             None => candle_core::bail!("the model lacks `{name}`"),
         }
     }
-    /// Returns the factor of the norm `name`.
+    /// Returns the weight of the norm `name`, with the family's offset.
     pub fn norm(&self, name: &str) -> Result<Tensor> {
         let (weight, offset) = (self.need(&format!("{name}.weight"))?, self.config.architecture.norm_offset);
         if offset == 0.0 { Ok(weight) } else { weight + offset }
@@ -59,7 +59,8 @@ impl LayerSource<'_> {
         let low = self.lora_of(layer, part, weight.dims2()?)?;
         Ok(CandleLinear { weight, bias, lora: low })
     }
-    /// Returns the factors of a linear layer whose weight has this shape, if it is adapted.
+    /// Returns the adapter's factors for a linear layer whose weight has this shape, or `None` if the layer is not
+    /// adapted.
     fn lora_of(
         &self,
         layer: usize,
@@ -168,7 +169,7 @@ impl LayerWeights {
             mlp_out: norm(architecture.norms.mlp_out)?,
         })
     }
-    /// Replaces the adapter by that of the source.
+    /// Replaces the adapter's factors in every linear layer by those of `source`.
     pub fn set_adapter(&mut self, source: &LayerSource<'_>, index: usize) -> Result<()> {
         let linears = [
             (QUERY, &mut self.query),

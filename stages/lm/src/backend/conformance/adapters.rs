@@ -1,4 +1,4 @@
-//! Checks of a backend with a model that has an adapter.
+//! Checks a backend with models that have an adapter.
 
 use super::kit::{ConformanceFolder, FULL, SEQUENCES, evaluate, finish, model, plain, request, token_positions};
 use super::variants::{adapted, with_adapter};
@@ -48,7 +48,7 @@ fn max_difference(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// B is 0 at first.
+/// Checks that an adapter changes nothing before training, since its factor B is 0.
 fn a_fresh_adapter_changes_nothing(backend: &dyn Backend) {
     let base = model();
     let fresh = Adapter::new(&base.config, &AdapterOptions::default(), &Chance::new(2)).expect("an adapter");
@@ -58,7 +58,7 @@ fn a_fresh_adapter_changes_nothing(backend: &dyn Backend) {
     assert_eq!(of(&fresh, TrainableParameters::Adapter), of(&base, TrainableParameters::All));
 }
 
-/// Every tensor of the adapter is trained, and the base stays unchanged.
+/// Checks that training changes every tensor of the adapter and none of the base.
 fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let before = Parameters::from_weights(&model.weights).expect("weights");
     let adapter = model.adapter.as_ref().expect("an adapter");
@@ -81,7 +81,8 @@ fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFol
     assert_eq!(evaluate(&*fixed), evaluate(&*learner), "{name}");
 }
 
-/// A resume point contains the trained parameters and none of the base; dropout resumes with the draws of its step.
+/// Checks that a resume point contains the trained parameters and none of the base, and that dropout resumes with the
+/// draws of its step.
 fn saved_adapter_resumes_bit_for_bit(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let folder = ConformanceFolder::new(&format!("{}-adapter", backend.kind()));
     let mut first = learner(backend, model, TrainableParameters::Adapter);
@@ -99,8 +100,8 @@ fn saved_adapter_resumes_bit_for_bit(backend: &dyn Backend, model: &ModelFolder,
     assert_eq!(first.weights().expect("weights"), second.weights().expect("weights"), "{name}");
 }
 
-/// A sampler computes the adapter unmerged, as the learner does and as the merged model does, and takes new weights of
-/// the adapter alone.
+/// Checks that a sampler computes the unmerged adapter like the learner and like the merged model, and that it accepts
+/// new weights of the adapter alone.
 fn samplers_take_the_adapter_alone(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let mut learner = learner(backend, model, TrainableParameters::Adapter);
     for _ in 0..2 {
@@ -123,7 +124,7 @@ fn samplers_take_the_adapter_alone(backend: &dyn Backend, model: &ModelFolder, n
     finish(&mut *sampler);
     assert_eq!(sampler.sequence(id).weights_version[3..], [0, 0, 5, 5], "{name}");
 }
-/// The head that `prm` trains is passed to the sampler with the adapter.
+/// Checks that the sampler receives the head that `prm` trains together with the adapter.
 fn scoring_head_learns_with_the_adapter(backend: &dyn Backend) {
     let model = with_adapter(&model(), &AdapterOptions { rank: 2, ..AdapterOptions::default() });
     let options = LearnerOptions { head: LearnerHead::Scores(1), trainable: TrainableParameters::Adapter, ..plain() };

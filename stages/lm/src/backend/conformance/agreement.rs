@@ -1,4 +1,4 @@
-//! A backend against the reference, on every variant of the decoder.
+//! Compares a backend with the reference on every variant of the decoder.
 
 use super::kit::{FULL, SEQUENCES, finish, model, plain, request, token_positions};
 use super::variants::{adapted, variants};
@@ -17,7 +17,7 @@ const FORWARD: f64 = 1e-4;
 /// Maximum difference of a gradient, as a share of the norm of the parameter's gradient.
 const GRADIENT: f64 = 1e-3;
 
-/// Checks forward passes, gradients, optimizer steps, sampled tokens, refusals.
+/// Compares forward passes, gradients, optimizer steps, sampled tokens and error messages with the reference.
 pub(super) fn suite(backend: &dyn Backend) {
     let offers = backend.features();
     for (learns, models) in [(TrainableParameters::All, variants()), (TrainableParameters::Adapter, adapted())] {
@@ -68,7 +68,8 @@ fn outputs_are_those_of_the_reference(
     }
 }
 
-/// With an enormous epsilon a step of AdamW is rate / epsilon times the gradient, so the weights reveal the gradient.
+/// Compares gradients. With an enormous epsilon, a step of AdamW is rate / epsilon times the gradient, so the weights
+/// reveal the gradient.
 fn gradients_are_those_of_the_reference(
     backend: &dyn Backend,
     model: &ModelFolder,
@@ -135,7 +136,8 @@ fn steps_are_those_of_the_reference(
     assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-3), "{name}: {ours:?} and {theirs:?}");
 }
 
-/// The same tokens at the same seed, after truncation, an observation and a fork as well.
+/// Checks that the backend draws the reference's tokens at the same seed, also after truncation, an observation and a
+/// fork.
 fn tokens_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let truncated = SamplingParams { temperature: 0.9, top_p: 0.9, top_k: 6 };
     let truncated = if backend.refuses(&truncated).is_some() { FULL } else { truncated };
@@ -171,7 +173,7 @@ fn tokens_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder,
     }
 }
 
-/// Inputs that do not fit are rejected with the reference's message.
+/// Checks that inputs that do not fit are rejected with the reference's message.
 fn learner_errors_equal_those_of_the_reference(backend: &dyn Backend) {
     for (model, learns) in [(model(), TrainableParameters::Adapter), (adapted().remove(0).1, TrainableParameters::All)]
     {
@@ -188,7 +190,7 @@ fn learner_errors_equal_those_of_the_reference(backend: &dyn Backend) {
     }
 }
 
-/// Inputs that do not fit are rejected with the reference's message.
+/// Checks that inputs that do not fit are rejected with the reference's message.
 fn sampler_errors_equal_those_of_the_reference(backend: &dyn Backend) {
     let mut samplers = [backend, &Cpu].map(|b| b.sampler(&model(), &SamplerOptions { threads: 1 }).expect("a sampler"));
     for tokens in [vec![], vec![10; 64], vec![10, 1000]] {

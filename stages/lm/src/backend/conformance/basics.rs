@@ -1,4 +1,4 @@
-//! Checks of a single backend.
+//! Checks a single backend without a comparison with the reference.
 
 use super::kit::{
     ConformanceFolder, FULL, POSITIONS, SEQUENCES, evaluate, finish, learner, model, plain, request, sampler,
@@ -12,7 +12,7 @@ use crate::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, Seq
 use trainyard_core::ErrorKind;
 use trainyard_tables::SamplingParams;
 
-/// Runs all checks of the backend's features.
+/// Runs all checks that the backend's features allow.
 pub(super) fn suite(backend: &dyn Backend) {
     let offers = backend.features();
     if offers.trains {
@@ -38,7 +38,8 @@ pub(super) fn suite(backend: &dyn Backend) {
     }
 }
 
-/// Log-probabilities of all tokens sum to 1, entropies match them, and a forward gives the numbers of an evaluation.
+/// Checks that the probabilities of all tokens sum to 1, that entropies match them, and that a forward pass returns the
+/// numbers of an evaluation.
 fn outputs_are_probabilities(backend: &dyn Backend) {
     let mut learner = learner(backend, &plain());
     let vocabulary = learner.config().vocab_size as u32;
@@ -58,7 +59,7 @@ fn outputs_are_probabilities(backend: &dyn Backend) {
     assert_eq!(forward, evaluate(&*learner), "a forward pass and an evaluation give the same bits");
 }
 
-/// Steps against the gradient lower the loss whose slopes were given, for every kind of output.
+/// Checks that steps against the gradient lower the loss of the given slopes, for every kind of output.
 fn steps_lower_the_loss(backend: &dyn Backend) {
     for head in [LearnerHead::Own, LearnerHead::Scores(1)] {
         let mut learner = learner(backend, &LearnerOptions { head, ..plain() });
@@ -86,7 +87,7 @@ fn surrogate(outputs: &Outputs, slopes: &OutputGradients<'_>) -> f64 {
         + dot(&outputs.values, slopes.values)
 }
 
-/// Two micro-batches give the gradient of the whole batch.
+/// Checks that two micro-batches give the gradient of the whole batch.
 fn gradients_of_parts_add_up(backend: &dyn Backend) {
     let norm = |cuts: &[std::ops::Range<usize>]| {
         let mut learner = learner(backend, &plain());
@@ -105,7 +106,7 @@ fn gradients_of_parts_add_up(backend: &dyn Backend) {
     assert!((whole - parts).abs() < 1e-4 * whole, "the norm is {whole} at once and {parts} in two parts");
 }
 
-/// With [`TrainableParameters::Scores`] the head alone changes, and a new head starts at 0.
+/// Checks that with [`TrainableParameters::Scores`] only the head changes, and that a new head starts at 0.
 fn a_frozen_decoder_keeps_its_weights(backend: &dyn Backend) {
     let mut learner = learner(
         backend,
@@ -125,7 +126,7 @@ fn a_frozen_decoder_keeps_its_weights(backend: &dyn Backend) {
     assert_eq!(learned, ["score.weight"]);
 }
 
-/// Weights, moments and counters survive [`Learner::save`] and [`Learner::load`] exactly.
+/// Checks that weights, moments and counters survive [`Learner::save`] and [`Learner::load`] exactly.
 fn saved_learner_resumes_bit_for_bit(backend: &dyn Backend) {
     let train = |learner: &mut dyn Learner| {
         learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
@@ -147,7 +148,7 @@ fn saved_learner_resumes_bit_for_bit(backend: &dyn Backend) {
     assert_eq!(first.weights().expect("weights"), second.weights().expect("weights"));
 }
 
-/// Invalid calls are errors and change no state.
+/// Checks that invalid calls are errors and change no state.
 fn training_errors_are_reported(backend: &dyn Backend) {
     let mut learner = learner(backend, &plain());
     let before = learner.weights().expect("weights");
@@ -165,7 +166,7 @@ fn training_errors_are_reported(backend: &dyn Backend) {
     assert_eq!(learner.weights().expect("weights"), before);
 }
 
-/// Invalid calls are errors.
+/// Checks that invalid calls are errors.
 fn sampling_errors_are_reported(backend: &dyn Backend) {
     let mut sampler = sampler(backend);
     assert!(sampler.start(SequenceRequest { tokens: Vec::new(), ..request(10, 0, 4) }).is_err(), "no tokens");
@@ -179,8 +180,8 @@ fn sampling_errors_are_reported(backend: &dyn Backend) {
     assert!(sampler.score(&[&[10]], &[&[0]]).is_err() && sampler.score_labels() == 0, "there is no scoring head");
 }
 
-/// Expects equal tokens, and equal numbers: to the bit, or to 1e-4 if the last bits may depend on the other sequences
-/// of a batch.
+/// Panics unless both have equal tokens and equal numbers: equal bits, or within 1e-4 if the last bits may depend on
+/// the other sequences of a batch.
 fn expect_same(backend: &dyn Backend, a: &SequenceState, b: &SequenceState) {
     if backend.is_batch_invariant() {
         assert_eq!(a, b);
@@ -194,7 +195,7 @@ fn expect_same(backend: &dyn Backend, a: &SequenceState, b: &SequenceState) {
     }
 }
 
-/// A sequence is the same alone and in a batch.
+/// Checks that a sequence is the same alone and in a batch.
 fn sequences_are_batch_invariant(backend: &dyn Backend) {
     let mut alone = sampler(backend);
     let id = alone.start(request(10, 1, 8)).expect("a sequence");
@@ -208,7 +209,7 @@ fn sequences_are_batch_invariant(backend: &dyn Backend) {
     assert!(ids[1..].iter().any(|id| tokens(*id) != tokens(ids[0])), "samples of one prompt differ");
 }
 
-/// Forks share their prefix, observations are not sampled, and every list has one length.
+/// Checks that forks share their prefix, that observations are not sampled, and that all lists have the same length.
 fn forks_and_observations_only_append(backend: &dyn Backend) {
     let mut sampler = sampler(backend);
     let id = sampler.start(request(10, 0, 6)).expect("a sequence");
@@ -238,7 +239,7 @@ fn forks_and_observations_only_append(backend: &dyn Backend) {
     assert_eq!(sampler.sequence(child), &forked, "a fork lives on when its parent is removed");
 }
 
-/// Pausing and resuming changes no token.
+/// Checks that pausing and resuming a turn changes no token.
 fn paused_turn_resumes_unchanged(backend: &dyn Backend) {
     let mut sampler = sampler(backend);
     let (whole, cut) =
@@ -256,8 +257,8 @@ fn paused_turn_resumes_unchanged(backend: &dyn Backend) {
     }
 }
 
-/// Recorded log-probabilities and entropies are those of teacher forcing (bit for bit, if the backend guarantees it),
-/// and those of the learner up to rounding.
+/// Checks that recorded log-probabilities and entropies equal those of teacher forcing (bit for bit, if the backend
+/// guarantees equal bits), and those of the learner up to rounding.
 fn samplers_and_learners_agree(backend: &dyn Backend) {
     for sampling in [FULL, SamplingParams { temperature: 0.6, ..FULL }] {
         let mut sampler = sampler(backend);
@@ -289,7 +290,7 @@ fn samplers_and_learners_agree(backend: &dyn Backend) {
     }
 }
 
-/// Scores a given sequence under a distribution; returns `None` where the backend reports that it offers no such
+/// Scores a given sequence under a distribution. Returns `None` if the backend reports that it does not support such
 /// scores.
 fn forced(
     backend: &dyn Backend,
@@ -312,7 +313,8 @@ fn forced(
     Some(scored.expect("scores").remove(0))
 }
 
-/// Tokens carry the version of the weights that sampled them, and the weights are the learner's.
+/// Checks that tokens carry the version of the weights that sampled them, and that a sampler computes with the
+/// learner's weights.
 fn new_weights_carry_their_version(backend: &dyn Backend) {
     let mut learner = trainer_of(backend).learner(&model(), &plain()).expect("a learner of the model");
     learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
@@ -339,7 +341,7 @@ fn new_weights_carry_their_version(backend: &dyn Backend) {
     }
 }
 
-/// A sampler of a model with a scoring head gives the learner's values, also after the last token.
+/// Checks that a sampler of a model with a scoring head returns the learner's values, also after the last token.
 fn scores_are_those_of_the_learner(backend: &dyn Backend) {
     let mut learner = learner(backend, &LearnerOptions { head: LearnerHead::Scores(1), ..plain() });
     learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");

@@ -1,4 +1,4 @@
-//! Fixtures that the checks share: a small random model, sequences, requests.
+//! Provides fixtures that the checks share: a small random model, sequences, requests.
 
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Learner, LearnerOptions, Outputs, Sampler, SamplerOptions, TokenPosition};
@@ -38,7 +38,8 @@ pub(super) fn token_positions() -> Vec<TokenPosition> {
 pub(super) fn learner(backend: &dyn Backend, options: &LearnerOptions) -> Box<dyn Learner> {
     backend.learner(&model(), options).expect("a learner of the model")
 }
-/// Returns the backend that trains the models which the backend samples: itself, or the reference.
+/// Returns the backend that trains models for `backend` to sample: `backend` itself, or the reference if it cannot
+/// train.
 pub(super) fn trainer_of(backend: &dyn Backend) -> &dyn Backend {
     if backend.features().trains { backend } else { &Cpu }
 }
@@ -52,7 +53,7 @@ pub(super) fn evaluate(learner: &dyn Learner) -> Outputs {
 pub(super) fn sampler(backend: &dyn Backend) -> Box<dyn Sampler> {
     backend.sampler(&model(), &SamplerOptions { threads: 2 }).expect("a sampler of the model")
 }
-/// Returns the draws of the suite, for a backend that gets only their seeds.
+/// Returns the draws of the suite's sequences, for test servers that receive only their seeds.
 pub fn draws() -> Vec<DrawKey> {
     let chance = Chance::new(3);
     let of = |problem: u64| (0..80).map(move |sample| DrawKey { chance, problem, sample });

@@ -1,7 +1,7 @@
-//! Conformance of backends. [`suite`] runs all checks; each panics with a description of the failure.
+//! Checks the conformance of backends: [`suite`] runs all checks, and each panics with a description of the failure.
 //!
 //! Numbers are compared with tolerances that a float32 device meets. Resumed state is compared bit for bit, and so are
-//! sequences that share a batch where the backend guarantees it ([`Backend::is_batch_invariant`]).
+//! sequences that share a batch if the backend guarantees equal bits ([`Backend::is_batch_invariant`]).
 
 mod adapters;
 mod agreement;
@@ -13,8 +13,8 @@ pub use kit::{draws, model};
 
 use super::Backend;
 
-/// Runs all checks of the backend's features ([`Backend::features`]), on small random models: the backend by itself,
-/// then against the reference.
+/// Runs all checks that the backend's features allow ([`Backend::features`]), on small random models: first checks of
+/// the backend alone, then comparisons with the reference.
 pub fn suite(backend: &dyn Backend) {
     basics::suite(backend);
     if backend.features().trains {

@@ -1,4 +1,4 @@
-//! The model of the suite in every variant of the architecture, and with adapters.
+//! Builds the suite's model in every variant of the architecture, and with adapters.
 
 use super::kit::model;
 use crate::adapter::{Adapter, AdapterOptions};

@@ -1,4 +1,4 @@
-//! A decoder with AdamW that keeps its tensors private and returns numbers.
+//! Implements the reference learner: a decoder with AdamW that keeps its tensors private and returns numbers.
 
 use crate::backend::{
     Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, Parameters, TokenPosition, TrainableParameters,
@@ -61,7 +61,7 @@ impl CpuLearner {
         })
     }
 
-    /// Returns the dropout of the next forward pass.
+    /// Returns the dropout of the next forward pass and counts the pass.
     fn next_dropout(&mut self) -> Option<Dropout> {
         let pass = self.passes;
         self.passes += 1;
@@ -106,7 +106,7 @@ impl Graph {
             Self::Values(values) => Outputs { values: numbers(values)?, ..Outputs::default() },
         })
     }
-    /// Returns Σ slope·output, or `None` if all slopes are 0.
+    /// Returns Σ slope·output, or `None` if all slopes are omitted, which means 0.
     fn surrogate(&self, slopes: &OutputGradients<'_>) -> Result<Option<Tensor>> {
         let pairs = match self {
             Self::Tokens { logprobs, entropies } => {

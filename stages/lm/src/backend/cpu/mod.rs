@@ -1,4 +1,4 @@
-//! The reference backend: float32 on the cores of this machine.
+//! Implements the reference backend, which computes in float32 on the cores of this machine.
 
 mod learner;
 mod sampler;

@@ -1,4 +1,4 @@
-//! The generator as a [`Sampler`].
+//! Implements [`Sampler`] with the generator.
 
 use crate::backend::{Parameters, Sampler};
 use crate::generate::{

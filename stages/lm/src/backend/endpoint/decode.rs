@@ -1,7 +1,7 @@
-//! Turns by requests: one request per turn, whose tokens are recorded like locally drawn ones.
+//! Samples turns by HTTP, one request per turn, and records the returned tokens like locally drawn ones.
 //!
 //! The server keeps no state of a sequence except in its own cache. Forks, observations and resumed turns are therefore
-//! requests over the tokens so far, and tokens that a server returns after a stop token or a limit are dropped.
+//! requests over the tokens so far. Tokens that a server returns after a stop token or beyond a limit are dropped.
 
 use super::dialect::{Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName};
 use super::options::Endpoint;
@@ -16,7 +16,7 @@ use trainyard_core::{Error, Result};
 use trainyard_http::{HttpClient, HttpRequestId};
 use trainyard_tables::SamplingParams;
 
-/// Time that a step waits for a response. Tools are polled in between.
+/// Time that a step waits for a response, so that callers can poll tools between steps.
 const WAIT: Duration = Duration::from_millis(20);
 /// Consecutive responses without a token after which a sequence counts as stuck.
 const MAX_EMPTY_RESPONSES: u32 = 3;
@@ -34,7 +34,7 @@ impl Cache for InFlightState {
     }
 }
 
-/// Samples by requests.
+/// Samples by requests to a server.
 pub struct EndpointDecode {
     pub client: HttpClient,
     pub dialect: &'static dyn Dialect,
@@ -144,7 +144,7 @@ impl Decode for EndpointDecode {
                 }
             };
             let output = self.parse_turn(response)?;
-            // A turn that was ended meanwhile, and perhaps opened again, is requested anew.
+            // The turn ended while the request was in flight, and may be open again: the next step sends a new request.
             if entry.state.finish.is_some() || entry.state.token_ids.len() != sent {
                 continue;
             }
@@ -207,7 +207,8 @@ fn is_untruncated(sampling: &SamplingParams) -> bool {
     sampling.top_p >= 1.0 && sampling.top_k == 0
 }
 
-/// Servers score given tokens under the model's own distribution.
+/// Checks that given tokens are scored under the model's own distribution, the only one that servers support. Errors:
+/// invalid, for another temperature or truncation.
 fn expect_plain(sampling: &SamplingParams) -> Result<()> {
     if is_untruncated(sampling) && (sampling.temperature == 1.0 || sampling.temperature == 0.0) {
         return Ok(());
@@ -240,7 +241,8 @@ fn expect_answerable(dialect: &dyn Dialect, mode: LogprobsMode, sampling: &Sampl
     .help("sample at temperature 1 without truncation, or start vLLM with `--logprobs-mode processed_logprobs`"))
 }
 
-/// Returns why a kind of server cannot sample under these options, regardless of its flags.
+/// Returns the problem and the remedy if a kind of server cannot sample under these options, regardless of its flags,
+/// or `None` if it can.
 pub fn unsupported_sampling(options: &Endpoint, sampling: &SamplingParams) -> Option<(String, String)> {
     let truncated = sampling.temperature > 0.0 && !is_untruncated(sampling);
     (options.server == super::dialect::InferenceServerKind::Sglang && truncated).then(|| {

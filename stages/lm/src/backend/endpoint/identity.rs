@@ -1,5 +1,7 @@
-//! Verification that the server has the stage's model: its name, its token ids, its context, and the meaning of its
-//! numbers.
+//! Verifies that a server has the stage's model.
+//!
+//! The checks cover the model's name, its token ids, its context and the distribution of the returned
+//! log-probabilities.
 
 use super::dialect::{Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName, ids};
 use super::options::Endpoint;
@@ -15,8 +17,8 @@ const SAMPLED: u32 = 200;
 /// Number of most probable tokens of a probe.
 const TOP: usize = 5;
 
-/// Returns the name of the model on the server. Errors: invalid, if the server does not list the named model, or
-/// without a name not exactly one.
+/// Returns the name of the model on the server. Errors: invalid, if the server does not list the named model, or,
+/// without a name in the options, does not list exactly one model.
 pub fn find_served_model(client: &HttpClient, options: &Endpoint) -> Result<ServedModelName> {
     let response = client.request(JsonRequest::get("/v1/models"))?;
     let listed: Vec<&Value> = response.pointer("/data").and_then(Value::as_array).into_iter().flatten().collect();
@@ -44,7 +46,7 @@ pub fn find_served_model(client: &HttpClient, options: &Endpoint) -> Result<Serv
     })
 }
 
-/// Returns the maximum length of a sequence on the server, if it reports one.
+/// Returns the maximum length of a sequence on the server, or `None` if the server does not report a maximum.
 pub fn context(client: &HttpClient, dialect: &dyn Dialect) -> Result<Option<usize>> {
     let (request, pointer) = dialect.context();
     let response = client.request(request)?;
@@ -83,7 +85,7 @@ pub fn expect_tokenizer(
     Ok(())
 }
 
-/// Returns a text with many tokens of the vocabulary, in plain characters, on which all tokenizers of a model agree.
+/// Returns a text of many tokens of the vocabulary, in plain characters, on which all tokenizers of a model agree.
 fn text_of_many_tokens(tokenizer: &Tokenizer) -> Option<String> {
     let size = tokenizer.vocabulary_size() as u32;
     let plain = |text: &String| text.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ') && !text.trim().is_empty();
@@ -93,7 +95,7 @@ fn text_of_many_tokens(tokenizer: &Tokenizer) -> Option<String> {
     (!text.is_empty() && tokenizer.encode(&text).is_ok()).then_some(text)
 }
 
-/// Requests a token and determines the distribution of the log-probabilities.
+/// Requests a token and determines the distribution of the returned log-probabilities.
 ///
 /// Errors: a request that the server rejects; a response without ids or log-probabilities.
 pub fn probe(
@@ -125,8 +127,9 @@ pub fn probe(
     }
 }
 
-/// Determines from the distance of two tokens whether the temperature is applied to the numbers: at temperature 2 it is
-/// then half. If no two tokens are conclusive, the numbers count as the model's own, which suits the fewest options.
+/// Infers the distribution of the log-probabilities from the distance of two tokens, which at temperature 2 is half of
+/// the distance at temperature 1 if the server applies the temperature. If no two tokens are conclusive, the numbers
+/// count as the model's own, the assumption that permits the fewest options.
 fn infer_logprobs_mode(cold: &[(u32, f64)], warm: &[(u32, f64)]) -> LogprobsMode {
     let warm = |token: u32| warm.iter().find(|(id, _)| *id == token).map(|(_, number)| *number);
     let pairs: Vec<(f64, f64)> = cold.iter().filter_map(|(id, number)| Some((*number, warm(*id)?))).collect();

@@ -1,8 +1,8 @@
-//! A sampler for a model on a server: vLLM, SGLang and llama.cpp.
+//! Samples from a model on a server: vLLM, SGLang or llama.cpp.
 //!
-//! The server samples whole turns; this side keeps the sequences, and builds every request from their token ids
-//! (`docs/design/0026`). Responses are verified before use: the server may have another model, another tokenizer or
-//! another definition of log-probabilities, or not be such a server at all.
+//! The server samples whole turns. The client keeps the sequences and builds every request from their token ids
+//! (`docs/design/0026-endpoint.md`). Responses are verified before use: the server may have another model, another
+//! tokenizer or another definition of log-probabilities, or may be a server of another kind.
 
 mod decode;
 mod dialect;
@@ -38,7 +38,7 @@ pub struct EndpointBackend {
 }
 
 impl EndpointBackend {
-    /// Creates the backend without a request to the server.
+    /// Creates the backend without sending a request to the server.
     pub fn new(options: Endpoint, secrets: &Secrets) -> Self {
         Self { options, secrets: secrets.clone(), weight_lock: Arc::default() }
     }

@@ -1,4 +1,4 @@
-//! Options of the backend `endpoint` in a workflow file.
+//! Defines the options of the backend `endpoint` in a workflow file.
 
 use super::dialect::InferenceServerKind;
 use schemars::JsonSchema;

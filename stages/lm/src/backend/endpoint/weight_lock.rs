@@ -1,8 +1,8 @@
-//! The weights that a server has, and admission of requests while they change.
+//! Tracks the weights that a server has loaded and admits requests only while they do not change.
 //!
 //! A server that loads weights in the middle of a turn mixes two versions in one sequence without reporting it. New
-//! weights therefore wait until no request is in flight, and requests wait until they are loaded. All samplers of a
-//! stage share one lock, since they share one server.
+//! weights therefore wait until no request is in flight, and requests wait until the new weights are loaded. All
+//! samplers of a stage share one lock, since they share one server.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use trainyard_core::Result;
@@ -14,7 +14,7 @@ pub struct LoadedWeights {
     pub version: u32,
     /// Adapter that holds the weights, if they are an adapter's.
     pub adapter: Option<String>,
-    /// Whether this stage has loaded them.
+    /// Whether this stage has loaded the weights.
     pub from_stage: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct WeightReadPermit {
 }
 
 impl WeightLock {
-    /// Admits a request, unless weights are changing.
+    /// Admits a request, or returns `None` while weights are changing.
     pub fn try_acquire(self: &Arc<Self>) -> Option<WeightReadPermit> {
         let mut state = self.lock();
         (!state.changing).then(|| {
@@ -48,7 +48,7 @@ impl WeightLock {
             WeightReadPermit { weight_lock: self.clone(), loaded: state.loaded.clone() }
         })
     }
-    /// Admits a request as soon as no weights are changing.
+    /// Waits until no weights are changing and admits a request.
     pub fn acquire(self: &Arc<Self>) -> WeightReadPermit {
         let mut state = self.lock();
         while state.changing {
@@ -57,7 +57,8 @@ impl WeightLock {
         state.in_flight += 1;
         WeightReadPermit { weight_lock: self.clone(), loaded: state.loaded.clone() }
     }
-    /// Changes the weights while no request is in flight. `change` gets the loaded weights and returns the new ones.
+    /// Waits until no request is in flight and calls `change` with the loaded weights; `change` returns the new ones.
+    /// Requests wait until `change` has returned. Errors: those of `change`.
     pub fn update(&self, change: impl FnOnce(&LoadedWeights) -> Result<LoadedWeights>) -> Result<()> {
         let mut state = self.lock();
         while state.changing {

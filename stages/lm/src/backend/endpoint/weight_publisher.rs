@@ -1,4 +1,5 @@
-//! Weight updates of a server: a folder that it can read, and the request to load it.
+//! Publishes weights to a server: writes them to a folder that the server can read and requests that the server load
+//! them.
 
 use super::dialect::WeightUpdateApi;
 use super::options::WeightTransferOptions;
@@ -34,7 +35,7 @@ impl WeightPublisher {
             update_api,
         }
     }
-    /// Loads the folder's own weights, as version 0.
+    /// Publishes the model folder's own weights as version 0.
     pub fn publish_initial(
         &self,
         client: &HttpClient,
@@ -46,7 +47,7 @@ impl WeightPublisher {
             None => model.save(folder),
         })
     }
-    /// Loads a learner's weights.
+    /// Publishes a learner's weights as `version`.
     pub fn publish(
         &self,
         client: &HttpClient,
@@ -87,8 +88,8 @@ impl WeightPublisher {
         self.clear(&name);
         Ok(LoadedWeights { version, adapter, from_stage: true })
     }
-    /// Loads an adapter under its name on the server. The previous version is unloaded first, and so is an adapter of
-    /// that name left by an earlier stage.
+    /// Loads an adapter and returns its name on the server. First unloads the previous version and any adapter of the
+    /// same name that an earlier stage left.
     fn load_adapter(&self, client: &HttpClient, version: u32, seen: &str, before: &LoadedWeights) -> Result<String> {
         let name = format!("trainyard-{version}");
         let old = before.adapter.as_ref().filter(|_| before.from_stage);
@@ -111,7 +112,7 @@ impl WeightPublisher {
             e.at("new weights for the server")
         })
     }
-    /// Removes the folders of other versions, which the server has read.
+    /// Removes the folders of versions other than `kept`, which the server has already read.
     fn clear(&self, kept: &str) {
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {

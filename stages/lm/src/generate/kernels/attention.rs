@@ -1,4 +1,4 @@
-//! Causal attention of one query row over cached blocks of 16 positions.
+//! Computes causal attention of one query row over cached blocks of 16 positions.
 #![expect(unsafe_code, reason = "vector loads from cache blocks; the bounds are asserted per block")]
 
 use super::elementwise::exp_shifted_body;
@@ -15,11 +15,11 @@ pub struct AttentionScratch {
 }
 
 kernel! {
-    /// `out[h] = softmax(query[h] · keys) values` over the positions of `seen`, for every head `h` that reads one
-    /// key-value head, whose number comes with the shape.
+    /// Computes `out[h] = softmax(query[h] · keys) values` over the positions of `seen`, for every head `h` that reads
+    /// one key-value head, whose index is given with the shape.
     ///
-    /// `query` (already scaled) and `out` are these heads of one row. Scores are one chain over the head's dimensions;
-    /// values are four chains by position modulo 4, added in pairs.
+    /// `query` (already scaled) and `out` are the numbers of these heads in one row. Scores are one chain over the
+    /// head's dimensions; values are four chains by position modulo 4, added in pairs.
     attention = attention_body(
         place: (AttentionShape, usize),
         query: &[f32],
@@ -78,7 +78,8 @@ fn score<L: Lanes, const N: usize>(
 ) {
     assert!(blocks.len() == N && scores.len() == N * BLOCK);
     let keys: [&[f32]; N] = std::array::from_fn(|b| &blocks[b].keys[shape.keys_at(kv)..][..query.len() * BLOCK]);
-    // SAFETY: each of `keys` holds 16 values for every number of the query, `scores` 16 for every block.
+    // SAFETY: each of `keys` holds `query.len() * 16` values and `scores` holds `N * 16`, as the slice bounds and the
+    // assertion ensure. The caller's kernel enables the instruction set of `L`.
     unsafe {
         let mut sums = [L::splat(0.0); N];
         for (i, &q) in query.iter().enumerate() {
@@ -106,8 +107,8 @@ fn weigh<L: Lanes>(
     let width = shape.padded();
     assert!(padded.len() >= width);
     for column in (0..width).step_by(16) {
-        // SAFETY: each block holds 16 positions of `width` values from `values_at(kv)`, `column + 16 <= width <=
-        // padded.len()`.
+        // SAFETY: `values` holds 16 positions of `width` values, `t < 16` and `column + 16 <= width <= padded.len()`,
+        // so every load and store is inside its slice. The caller's kernel enables the instruction set of `L`.
         unsafe {
             let mut sums = [L::splat(0.0); 4];
             for (block, weights) in blocks.iter().zip(weights.chunks(BLOCK)) {

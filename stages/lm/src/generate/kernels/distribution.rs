@@ -1,10 +1,12 @@
-//! Passes over the logits of one row. They are as long as the vocabulary, so each runs in wide vectors.
+//! Computes passes over the logits of one row.
+//!
+//! A row is as long as the vocabulary, so each pass runs in wide vectors.
 #![expect(unsafe_code, reason = "the kernel macro calls feature-gated code")]
 
 use super::lanes::{Lanes, kernel};
 
 kernel! {
-    /// Whether no value is NaN or infinite.
+    /// Returns whether no value is NaN or infinite.
     all_finite = all_finite_body(x: &[f32]) -> bool
 }
 
@@ -14,7 +16,7 @@ fn all_finite_body<L: Lanes>(x: &[f32]) -> bool {
 }
 
 kernel! {
-    /// The index of the highest value, the first among equals. No value may be NaN.
+    /// Returns the index of the highest value, the first among equals. No value may be NaN.
     first_highest = first_highest_body(x: &[f32]) -> usize
 }
 
@@ -35,7 +37,7 @@ fn first_highest_body<L: Lanes>(x: &[f32]) -> usize {
 }
 
 kernel! {
-    /// `x[i] = x[i] / divisor - shift`.
+    /// Computes `x[i] = x[i] / divisor - shift` in place.
     divide_and_shift = divide_and_shift_body(x: &mut [f32], divisor: f32, shift: f32)
 }
 
@@ -45,7 +47,7 @@ fn divide_and_shift_body<L: Lanes>(x: &mut [f32], divisor: f32, shift: f32) {
 }
 
 kernel! {
-    /// The sum in double precision: eight lanes by index, then in order.
+    /// Returns the sum in double precision: eight lanes by index, then the lanes in order.
     sum_wide = sum_wide_body(x: &[f32]) -> f64
 }
 
@@ -65,7 +67,7 @@ fn sum_wide_body<L: Lanes>(x: &[f32]) -> f64 {
 }
 
 kernel! {
-    /// `Σ masses[i] · x[i]` over the masses above 0, summed as [`sum_wide`] does.
+    /// Returns `Σ masses[i] · x[i]` over the masses above 0, summed as [`sum_wide`] does.
     dot_wide = dot_wide_body(masses: &[f32], x: &[f32]) -> f64
 }
 

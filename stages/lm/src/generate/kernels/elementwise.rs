@@ -1,4 +1,4 @@
-//! Exponential, gated units and root-mean-square norm.
+//! Computes the exponential, gated units and the root-mean-square norm.
 //!
 //! The exponential splits `x = n ln 2 + r` (Cody and Waite, two constants) and evaluates a polynomial of degree 6 in
 //! `r` (coefficients of Cephes `expf`): within 2 units in the last place for results that are normal numbers. Below -87
@@ -30,7 +30,8 @@ fn exp(x: f32) -> f32 {
 }
 
 kernel! {
-    /// `x[i] = exp(x[i] - shift)` in place; returns their sum (16 lanes by index modulo 16, then a fixed tree).
+    /// Computes `x[i] = exp(x[i] - shift)` in place and returns the sum of the results (16 lanes by index modulo 16,
+    /// then a fixed tree).
     exp_shifted = exp_shifted_body(x: &mut [f32], shift: f32) -> f32
 }
 
@@ -53,7 +54,7 @@ pub(super) fn exp_shifted_body<L: Lanes>(x: &mut [f32], shift: f32) -> f32 {
 }
 
 kernel! {
-    /// `out[i] = silu(gate[i]) * up[i]`.
+    /// Computes `out[i] = silu(gate[i]) * up[i]`.
     silu_times = silu_times_body(gate: &[f32], up: &[f32], out: &mut [f32])
 }
 
@@ -66,7 +67,8 @@ fn silu_times_body<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
 }
 
 kernel! {
-    /// `out[i] = gelu(gate[i]) * up[i]`, GELU in its tanh form: `x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x³))`.
+    /// Computes `out[i] = gelu(gate[i]) * up[i]`, with GELU in its tanh form:
+    /// `x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x³))`.
     gelu_times = gelu_times_body(gate: &[f32], up: &[f32], out: &mut [f32])
 }
 
@@ -81,7 +83,7 @@ fn gelu_times_body<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
 }
 
 kernel! {
-    /// `out = x / sqrt(mean(x²) + eps) * weight` of one row.
+    /// Computes `out = x / sqrt(mean(x²) + eps) * weight` of one row.
     rms_norm = rms_norm_body(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32])
 }
 

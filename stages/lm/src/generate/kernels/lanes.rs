@@ -1,8 +1,8 @@
-//! Sixteen `f32` lanes in three instruction sets, and the choice between them.
+//! Implements sixteen `f32` lanes in three instruction sets and detects the instruction sets of the machine.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; callers prove the bounds")]
 
-/// The instruction set of a generator. Values other than `portable()` only come from detection, which makes calls into
-/// feature-gated kernels sound.
+/// The instruction set of a generator. [`Isa::available`] creates levels other than the portable one only after it has
+/// detected their instructions, so calls into feature-gated kernels are sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Isa(pub(super) IsaLevel);
 
@@ -53,16 +53,17 @@ impl Isa {
 /// Sixteen lanes. All methods are inlined into kernels that enable the instruction set.
 ///
 /// # Safety
-/// The machine must have the instruction set; pointers must be valid for 16 values, unaligned allowed.
+/// The processor must support the instruction set of the implementation. Pointers must be valid for reads or writes of
+/// 16 values; they need not be aligned to a vector.
 pub(super) trait Lanes {
     /// Rows and 16-column vectors of the largest product tile that fits the registers.
     const ROWS: usize;
     const VECTORS: usize;
     type V: Copy;
     unsafe fn load(from: *const f32) -> Self::V;
-    /// Loads the lower halves of sixteen words, each the upper half of a float (a bfloat16).
+    /// Loads sixteen floats from the lower halves of sixteen words, each the upper half of a float (a bfloat16).
     unsafe fn load_low(from: *const u32) -> Self::V;
-    /// Loads the upper halves in the same way.
+    /// Loads sixteen floats from the upper halves of sixteen words in the same way.
     unsafe fn load_high(from: *const u32) -> Self::V;
     unsafe fn store(to: *mut f32, v: Self::V);
     unsafe fn splat(x: f32) -> Self::V;
@@ -138,7 +139,8 @@ mod x86 {
 
     pub(in super::super) struct Avx512;
 
-    // SAFETY of all bodies: the trait's contract gives the instruction set and the pointers.
+    // SAFETY of all bodies: callers of [`Lanes`] ensure that the processor has the instruction set and that pointers
+    // are valid for 16 values.
     impl Lanes for Avx512 {
         const ROWS: usize = 12;
         const VECTORS: usize = 2;
@@ -182,7 +184,8 @@ mod x86 {
 
     pub(in super::super) struct Avx2;
 
-    // SAFETY of all bodies: the trait's contract gives the instruction set and the pointers.
+    // SAFETY of all bodies: callers of [`Lanes`] ensure that the processor has the instruction set and that pointers
+    // are valid for 16 values.
     impl Lanes for Avx2 {
         const ROWS: usize = 6;
         const VECTORS: usize = 1;
@@ -249,10 +252,11 @@ macro_rules! kernel {
                 $body::<$crate::generate::kernels::lanes::Avx2>($($arg),*)
             }
             match isa.0 {
-                // SAFETY: this level comes from detection only.
+                // SAFETY: `Isa::available` creates this level only if the processor has AVX-512 F, DQ and VL, and every
+                // processor with AVX-512 F has AVX2 and FMA.
                 #[cfg(target_arch = "x86_64")]
                 $crate::generate::kernels::lanes::IsaLevel::Avx512 => unsafe { avx512($($arg),*) },
-                // SAFETY: this level comes from detection only.
+                // SAFETY: `Isa::available` creates this level only if the processor has AVX2 and FMA.
                 #[cfg(target_arch = "x86_64")]
                 $crate::generate::kernels::lanes::IsaLevel::Avx2 => unsafe { avx2($($arg),*) },
                 $crate::generate::kernels::lanes::IsaLevel::Portable => {

@@ -1,7 +1,7 @@
-//! `out = x · Wᵀ` with weights packed once into panels of 32 outputs.
+//! Computes `out = x · Wᵀ` with weights that are packed once into panels of 32 outputs.
 //!
-//! Weights that are all bfloat16, as most published models are saved, take two bytes each here. Widening them is exact,
-//! so no bit of a result depends on it.
+//! Weights that are all bfloat16, as most published models are saved, take two bytes each in a panel. Conversion to
+//! float32 is exact, so no bit of a result depends on the storage.
 #![expect(unsafe_code, reason = "the inner tile reads through pointers; the bounds are asserted before")]
 
 use super::lanes::{Isa, Lanes, kernel};
@@ -44,10 +44,10 @@ trait PanelElement: Copy + Default + Send + Sync {
     const ROW: usize;
     /// Writes a weight into its column.
     fn put(row: &mut [Self], column: usize, weight: f32);
-    /// Returns the first or the second sixteen weights of a row.
+    /// Loads the first or, with `second`, the second sixteen weights of a row.
     ///
     /// # Safety
-    /// As for [`Lanes`]; `row` points to a whole row.
+    /// As for [`Lanes`]; `row` points to a row of [`PanelElement::ROW`] elements.
     unsafe fn sixteen<L: Lanes>(row: *const Self, second: bool) -> L::V;
 }
 
@@ -58,7 +58,8 @@ impl PanelElement for f32 {
     }
     #[inline(always)]
     unsafe fn sixteen<L: Lanes>(row: *const Self, second: bool) -> L::V {
-        // SAFETY: the caller's.
+        // SAFETY: the caller ensures that `row` points to 32 floats, so both offsets leave 16 of them, and that the
+        // processor has the instructions of `L`.
         unsafe { L::load(row.add(if second { 16 } else { 0 })) }
     }
 }
@@ -71,7 +72,8 @@ impl PanelElement for Bf16Pair {
     #[inline(always)]
     unsafe fn sixteen<L: Lanes>(row: *const Self, second: bool) -> L::V {
         let row = row.cast::<u32>();
-        // SAFETY: the caller's; a pair is its number.
+        // SAFETY: the caller ensures that `row` points to 16 pairs and that the processor has the instructions of `L`.
+        // `Bf16Pair` is `repr(transparent)`, so a pair has the layout of its word.
         unsafe { if second { L::load_high(row) } else { L::load_low(row) } }
     }
 }
@@ -106,8 +108,8 @@ impl PackedMatrix {
             Panels::Half(panels) => size_of_val(panels.as_slice()),
         }
     }
-    /// Divides the panels into about equal parts for this many threads; several per thread where there is enough work,
-    /// because one of them may be late.
+    /// Divides the panels into about equal parts for this many threads. Large products get several parts per thread,
+    /// because a thread may be late.
     fn parts(&self, threads: usize) -> Vec<Range<usize>> {
         let panels = self.columns() / PANEL;
         let parts = threads * (panels / (16 * threads)).clamp(1, 4);
@@ -139,19 +141,21 @@ fn fill<W: PanelElement>(panel: &mut [W], rows: &[f32], k: usize) {
     }
 }
 
-/// The results of a product, which threads share: each writes the columns of its panels.
+/// The results of a product as a pointer that threads share; each thread writes only the columns of its panels.
 #[derive(Clone, Copy)]
 pub struct MatmulOutput(*mut f32);
 
-// SAFETY: threads write to panels that do not overlap, and the borrow of the results outlives them.
+// SAFETY: each panel belongs to one part of `matmul`, so threads write to disjoint ranges, and `matmul` borrows the
+// results until all threads are done.
 unsafe impl Send for MatmulOutput {}
-// SAFETY: as above.
+// SAFETY: `MatmulOutput` only copies the pointer, and writes through copies are disjoint, as for `Send`.
 unsafe impl Sync for MatmulOutput {}
 
-/// `out[r] = bias + W x[r]`, or with `accumulate` `out[r] += bias + W x[r]`, for `rows` rows.
+/// Computes `out[r] = bias + W x[r]`, or with `accumulate` `out[r] += bias + W x[r]`, for `rows` rows.
 ///
-/// `x` has rows of `x_stride >= k` values, `out` rows of exactly `columns()`. Each element starts from the bias and the
-/// old value and adds its products in ascending `k`. More than one thread divides the panels over rayon's current pool.
+/// `x` has rows of `x_stride >= k` values, `out` rows of exactly `columns()`; panics if a slice is too short. Each
+/// element starts from the bias and the old value and adds its products in ascending `k`. With more than one thread,
+/// the panels are divided over rayon's current pool.
 pub fn matmul(
     (isa, threads): (Isa, usize),
     weights: &PackedMatrix,
@@ -177,7 +181,8 @@ pub fn matmul(
 }
 
 kernel! {
-    /// The columns of some panels; [`matmul`] has checked the sizes.
+    /// Computes the columns of the panels in `part`. [`matmul`] has checked the sizes, and no other thread uses these
+    /// panels.
     panels = panels_body(
         weights: &PackedMatrix,
         part: Range<usize>,
@@ -218,7 +223,8 @@ fn panels_of<L: Lanes, W: PanelElement>(
     for p in part {
         let panel = &panels[p * k * W::ROW..(p + 1) * k * W::ROW];
         for row in 0..rows {
-            // SAFETY: `out` holds `rows` rows of `columns` values, and nothing else reads or writes this panel's.
+            // SAFETY: `matmul` has checked that `out` holds `rows` rows of `columns` values. Only this call uses the
+            // columns of panel `p`, and the slice ends before the pointer is used again.
             let out = unsafe { std::slice::from_raw_parts_mut(out.0.add(row * columns + p * PANEL), PANEL) };
             match (accumulate, weights.bias.get(p * PANEL..(p + 1) * PANEL)) {
                 (false, None) => out.fill(0.0),
@@ -231,8 +237,9 @@ fn panels_of<L: Lanes, W: PanelElement>(
             let mut row = 0;
             while row < rows {
                 let left = rows - row;
-                // SAFETY: `x` holds rows row..row+R of k values at x_stride, `out` the same rows of `columns` values
-                // with p * PANEL + column + step <= columns, the panel k whole rows, column + step <= PANEL.
+                // SAFETY: `x` holds k values at each of the rows row..row + R, as `matmul` has checked. `out` holds
+                // `columns` values per row, and p * PANEL + column + step <= columns. The panel holds k rows of PANEL
+                // weights, and column + step <= PANEL. The kernel enables the instructions of `L`.
                 unsafe {
                     let x = x.as_ptr().add(row * x_stride);
                     let w = (panel.as_ptr(), column / 16);
@@ -260,7 +267,7 @@ unsafe fn tiles<L: Lanes, W: PanelElement, const R: usize>(
     out: *mut f32,
     out_stride: usize,
 ) -> usize {
-    // SAFETY: as the caller's.
+    // SAFETY: the caller ensures the bounds for `R` rows and 16 · `L::VECTORS` columns, which are the bounds of `tile`.
     unsafe {
         match L::VECTORS {
             1 => tile::<L, W, R, 1>(x, x_stride, k, w, out, out_stride),
@@ -270,8 +277,8 @@ unsafe fn tiles<L: Lanes, W: PanelElement, const R: usize>(
     R
 }
 
-/// Computes `R` rows times `16 N` columns, with accumulators in registers. `w` is a panel and its first sixteen columns
-/// to use.
+/// Adds the products of `R` rows and `16 N` columns to `out`, with accumulators in registers. `w` is a panel and the
+/// index of the first sixteen columns to use.
 #[inline(always)]
 unsafe fn tile<L: Lanes, W: PanelElement, const R: usize, const N: usize>(
     x: *const f32,
@@ -281,7 +288,8 @@ unsafe fn tile<L: Lanes, W: PanelElement, const R: usize, const N: usize>(
     out: *mut f32,
     out_stride: usize,
 ) {
-    // SAFETY: as the caller's.
+    // SAFETY: the caller ensures that `x` holds `R` rows of k values, `out` `R` rows of 16 `N` values, and the panel k
+    // rows with the columns from `first`, and that the processor has the instructions of `L`.
     unsafe {
         let mut sums = [[L::splat(0.0); N]; R];
         for (r, sums) in sums.iter_mut().enumerate() {

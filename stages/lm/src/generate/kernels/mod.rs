@@ -1,9 +1,9 @@
-//! The arithmetic of inference on `f32` slices: products, norms, attention, exponentials.
+//! Implements the arithmetic of inference on `f32` slices: products, norms, attention, exponentials.
 //!
 //! A library's matrix product chooses its blocking by the batch, so the last bits of a row would depend on the batch's
 //! other rows. Here every output element is one chain of fused multiply-adds over `k` in ascending order, every
-//! reduction runs over 16 fixed lanes with one fixed tree, and no work is split by the number of rows or threads. The
-//! bits are the same with AVX-512, AVX2 and portable code.
+//! reduction runs over 16 fixed lanes with one fixed tree, and the order of a sum never depends on the number of rows
+//! or threads. The bits are the same with AVX-512, AVX2 and portable code.
 
 mod attention;
 mod distribution;

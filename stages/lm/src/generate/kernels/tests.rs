@@ -1,4 +1,4 @@
-//! Kernels against plain sums in f64, and bit for bit against each other.
+//! Compares kernels with plain sums in f64, and instruction sets with each other bit for bit.
 
 use super::*;
 use crate::generate::cache::KvBlocks;
@@ -65,7 +65,7 @@ proptest! {
         for w in parts.iter_mut().flatten() {
             *w = f32::from_bits(w.to_bits() & 0xffff_0000);
         }
-        // One number that is not a bfloat16 makes the whole matrix wide.
+        // One number that is not a bfloat16 makes the matrix float32.
         if !exact {
             parts[1][b * k - 1] = 0.1;
         }

@@ -1,4 +1,4 @@
-//! The inference path computes what the training model computes.
+//! Tests that inference computes the same numbers as the training model.
 
 use super::*;
 use crate::batch::SequenceBatch;

@@ -1,5 +1,5 @@
-//! A sequence's tokens and bits do not depend on the other sequences of its batch, on threads or on the instruction
-//! set.
+//! Tests that a sequence's tokens and bits do not depend on the other sequences of its batch, on threads or on the
+//! instruction set.
 
 use super::*;
 use crate::generate::kernels::Isa;

@@ -1,4 +1,4 @@
-//! Requests that the engine rejects.
+//! Tests the requests that the engine rejects.
 
 use super::*;
 use crate::generate::SequenceFinish;

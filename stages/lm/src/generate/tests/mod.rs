@@ -1,4 +1,4 @@
-//! The engine: against the training model, and against itself in other batches.
+//! Compares the engine with the training model, and with itself in other batches.
 
 mod agreement;
 mod batch_invariance;

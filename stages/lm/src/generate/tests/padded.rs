@@ -1,4 +1,4 @@
-//! A vocabulary that is larger than the tokenizer's.
+//! Tests models whose vocabulary is larger than the tokenizer's.
 
 use super::*;
 use crate::batch::SequenceBatch;

@@ -1,4 +1,4 @@
-//! Forks, observations, new weights.
+//! Tests forks, observations and new weights.
 
 use super::*;
 use crate::generate::{SequenceFinish, SequenceId};

@@ -1,8 +1,8 @@
-//! Products of float32 matrices with AVX-512, with the bits of the `gemm` crate.
+//! Computes products of float32 matrices with AVX-512, with the same bits as the `gemm` crate.
 //!
-//! An element is a chain of fused multiply-adds over at most [`DEPTH`] numbers, in order; the chains are added in
-//! order. `gemm` computes the same in the cases that [`applies`] lists, so either may compute a product. This one packs
-//! factors faster, above all transposed ones, and reuses its memory.
+//! An element is a chain of fused multiply-adds over at most [`DEPTH`] numbers, in order, and the chains are added in
+//! order. `gemm` computes the same chains for every product that [`applies`] accepts, so either may compute such a
+//! product. This module packs factors faster, above all transposed ones, and reuses its memory.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; `product` has checked the bounds")]
 
 use super::matrix::MatrixView;
@@ -32,15 +32,16 @@ thread_local! {
     static PACKED: RefCell<(Vec<CacheLine>, Vec<CacheLine>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
-/// Returns whether this module computes the product. It leaves to `gemm` the products that `gemm` sums in another
-/// order: narrow results of two factors with adjacent depths, single rows and columns, and depths of two.
+/// Returns whether this module computes the product. `gemm` computes the others: those that it sums in another order
+/// (narrow results of two factors with adjacent depths, single rows and columns, depths of at most two), and views
+/// without adjacent rows or columns, which this module cannot pack.
 pub fn applies((m, n, k): (usize, usize, usize), a: MatrixView<'_, f32>, b: MatrixView<'_, f32>) -> bool {
     let dots = a.column == 1 && b.row == 1 && m * n <= 256;
     let strided = (a.column != 1 && a.row != 1) || (b.column != 1 && b.row != 1);
     m > 1 && n > 1 && k > 2 && !dots && !strided && crate::ops::simd::level() == crate::ops::simd::SimdLevel::V4
 }
 
-/// Returns the length of `gemm`'s chains for such a product.
+/// Returns the length of the chains in which `gemm` computes a product of this size.
 fn chain((m, n, k): (usize, usize, usize)) -> usize {
     if m <= 64 && n <= 64 { k.min(DEPTH) } else { k.div_ceil(k.div_ceil(DEPTH)) }
 }
@@ -48,7 +49,9 @@ fn chain((m, n, k): (usize, usize, usize)) -> usize {
 /// Computes `out = a · b`, or `out += a · b` with `add`.
 ///
 /// # Safety
-/// The processor has AVX-512 F, and all elements that `size`, the strides and `out_row` reach are inside the slices.
+/// [`applies`] returns true for the size and the factors, so the processor has AVX-512 F, BW, DQ and VL, AVX2 and FMA,
+/// and the rows or columns of each factor are adjacent. All elements that `size`, the strides and `out_row` reach are
+/// inside the slices.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub unsafe fn product(
     size: (usize, usize, usize),
@@ -71,7 +74,8 @@ pub unsafe fn product(
                 let length = depth.min(k - first);
                 let add = add || first > 0;
                 // SAFETY: the packed buffers hold `depth` numbers for every column and row that is packed at once,
-                // rounded up to whole panels and tiles; the rest is the caller's promise.
+                // rounded up to whole panels and tiles. The caller ensures the instructions and that all reached
+                // elements are inside their slices.
                 unsafe {
                     let b_block = b.data.as_ptr().add(first * b.row + left * b.column);
                     let columns = match (packs, b.column) {
@@ -132,17 +136,19 @@ struct ProductBlock {
 }
 
 impl ProductBlock {
-    /// Multiplies the block. Row i of `a` begins at i · `a_row` and its numbers are adjacent; or, if it is `PACKED`,
-    /// tiles `[length][TILE]`.
+    /// Multiplies the block. `a` is the first factor: row i begins at i · `a_row` and has adjacent numbers, or with
+    /// `PACKED` the rows are packed in tiles `[length][TILE]`.
     ///
     /// # Safety
-    /// As for [`product`], for the block.
+    /// The processor has the instructions of [`product`], and the rows of `a`, the packed columns and the elements of
+    /// `out` that the block reaches are inside their allocations.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn multiply<const PACKED: bool>(self, a: *const f32, a_row: usize) {
         for top in (0..self.height).step_by(TILE) {
             for left in (0..self.width).step_by(PANEL) {
-                // SAFETY: the tile is inside the block.
+                // SAFETY: the caller ensures that the block is inside its allocations, and the tile is a part of the
+                // block.
                 unsafe {
                     let a = a.add(if PACKED { top * self.length } else { top * a_row });
                     let b = self.columns.data.add(left / PANEL * self.columns.panel);
@@ -179,11 +185,11 @@ impl Tile {
     /// Runs [`Self::multiply`] for fewer rows than a whole tile has.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Self::multiply`], for `rows` rows.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn few<const N: usize, const PACKED: bool>(self, rows: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller ensures the conditions of `multiply` for `rows` rows, and `R` is `rows` in each arm.
         unsafe {
             match rows {
                 1 => self.multiply::<1, N, PACKED>(),
@@ -197,7 +203,8 @@ impl Tile {
     /// Multiplies `R` rows of `N` vectors, of which `columns` numbers are written.
     ///
     /// # Safety
-    /// As for [`product`], for the tile; the panel holds `N` vectors in each of its rows.
+    /// The processor has the instructions of [`product`]. `a` holds `R` rows of the block's length, the panel at `b`
+    /// holds `N` vectors in each of its rows, and `out` holds `columns` numbers in each of `R` rows.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn multiply<const R: usize, const N: usize, const PACKED: bool>(self) {
@@ -205,7 +212,8 @@ impl Tile {
         let ProductBlock { length, columns: PackedColumns { row, .. }, out_row, add, .. } = block;
         let mut sums = [[_mm512_setzero_ps(); N]; R];
         for i in 0..length {
-            // SAFETY: row i of the panel, and number i of each of `R` rows.
+            // SAFETY: the caller ensures that row i of the panel holds `N` vectors and that `a` holds number i of each
+            // of `R` rows.
             unsafe {
                 let mut columns = [_mm512_setzero_ps(); N];
                 for (v, column) in columns.iter_mut().enumerate() {
@@ -223,7 +231,8 @@ impl Tile {
             for (v, sum) in sums.into_iter().enumerate() {
                 let left = columns.saturating_sub(16 * v).min(16);
                 let mask = ((1u32 << left) - 1) as __mmask16;
-                // SAFETY: only the numbers under the mask are read and written.
+                // SAFETY: the mask covers only numbers below `columns`, and the caller ensures that `out` holds them in
+                // `R` rows.
                 unsafe {
                     let out = out.wrapping_add(r * out_row + 16 * v);
                     let old = if add { _mm512_maskz_loadu_ps(mask, out) } else { _mm512_setzero_ps() };
@@ -244,7 +253,7 @@ unsafe fn pack_rows(from: *const f32, stride: usize, (length, width): (usize, us
         for left in (0..width).step_by(16) {
             let mask = ((1u32 << (width - left).min(16)) - 1) as __mmask16;
             let at = left / PANEL * columns.panel + i * columns.row + left % PANEL;
-            // SAFETY: only numbers of the row are read; the panel holds `length` rows.
+            // SAFETY: the mask covers only numbers of row i, and `to` holds `length` aligned rows of the panel.
             unsafe { _mm512_store_ps(to.add(at), _mm512_maskz_loadu_ps(mask, from.add(i * stride + left))) };
         }
     }
@@ -268,7 +277,8 @@ unsafe fn pack_columns(
         for first in (0..length).step_by(16) {
             let count = (length - first).min(16);
             let mask = ((1u32 << count) - 1) as __mmask16;
-            // SAFETY: only the numbers of existing columns are read, and only `count` rows of the panel written.
+            // SAFETY: the loads read only numbers of existing columns, as the mask and `take` ensure, and the stores
+            // write the first `count` rows of the panel from `first` on, which `to` holds.
             unsafe {
                 let mut block = [_mm512_setzero_ps(); 16];
                 for (c, column) in block.iter_mut().enumerate().take(columns) {
@@ -289,7 +299,8 @@ unsafe fn pack_columns(
 unsafe fn pack_tiles(from: *const f32, stride: usize, (length, height): (usize, usize), to: *mut f32) {
     for i in 0..length {
         for top in (0..height).step_by(TILE) {
-            // SAFETY: only `height` numbers of the column are read; tiles hold `length` columns of `TILE` numbers.
+            // SAFETY: the copies read at most `height` numbers of column i, and `to` holds tiles of `length` columns of
+            // `TILE` numbers; the buffers do not overlap.
             unsafe {
                 let (from, to) = (from.add(i * stride + top), to.add(top * length + i * TILE));
                 if height - top >= TILE {
@@ -318,7 +329,7 @@ fn transposed(rows: [__m512; 16]) -> [__m512; 16] {
             b[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
         }
     }
-    // Now b[4 g + j] holds column j, j + 4, j + 8, j + 12 of the rows of group g, in its four quarters.
+    // b[4 g + j] now holds column j, j + 4, j + 8, j + 12 of the rows of group g, in its four quarters.
     let mut columns = b;
     for j in 0..4 {
         let low = _mm512_shuffle_f32x4::<0x88>(b[j], b[4 + j]);

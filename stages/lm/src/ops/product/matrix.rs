@@ -1,4 +1,4 @@
-//! A strided view of a matrix.
+//! Defines a strided view of a matrix.
 
 #[cfg(target_arch = "x86_64")]
 use crate::ops::KernelScalar;
@@ -33,11 +33,11 @@ impl<'a, T> MatrixView<'a, T> {
 
 #[cfg(target_arch = "x86_64")]
 impl<'a, T: KernelScalar> MatrixView<'a, T> {
-    /// Returns the same matrix, if its numbers are float32.
+    /// Returns the same view if its numbers are float32, else `None`.
     pub(super) fn single(self) -> Option<MatrixView<'a, f32>> {
         let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(self.data)?;
         #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]
-        // SAFETY: the type is f32.
+        // SAFETY: `T` is f32 by its type id, so pointer, length and lifetime describe the same slice.
         let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<f32>(), data.len()) };
         Some(MatrixView { data, row: self.row, column: self.column })
     }

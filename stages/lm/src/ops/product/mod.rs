@@ -1,7 +1,7 @@
-//! Matrix products on strided views, on one thread: by the `gemm` crate, or with the same bits by `avx512`.
+//! Computes matrix products of strided views on one thread, by the `gemm` crate or with the same bits by `avx512`.
 //!
-//! Callers parallelize over chunks of rows and tiles of weights, chosen from shapes alone; a product that used several
-//! threads itself would compete with that. Views that reach beyond their slice panic.
+//! Callers parallelize over chunks of rows and tiles of weights, whose sizes depend on shapes alone. A product with
+//! several threads would compete with the threads of its caller. [`product`] panics if a view reaches beyond its slice.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -14,17 +14,19 @@ use gemm::Parallelism;
 #[cfg(target_arch = "x86_64")]
 use std::any::TypeId;
 
-/// Returns the same numbers, if they are float32.
+/// Returns the same slice if its numbers are float32, else `None`.
 #[cfg(target_arch = "x86_64")]
 fn single<T: KernelScalar>(data: &mut [T]) -> Option<&mut [f32]> {
     let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(data)?;
     #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]
-    // SAFETY: the type is f32.
+    // SAFETY: `T` is f32 by its type id, so pointer and length describe the same slice, and the result borrows it
+    // mutably.
     Some(unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<f32>(), data.len()) })
 }
 
-/// Computes `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth); `out` has rows
-/// `out_row` apart. Fastest where `b` has adjacent columns.
+/// Computes `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth), and rows of
+/// `out` are `out_row` apart. The product is fastest if `b` has adjacent columns. Panics if a factor or `out` is too
+/// small for `size`.
 pub fn product<T: KernelScalar>(
     size: (usize, usize, usize),
     a: MatrixView<'_, T>,
@@ -45,7 +47,8 @@ pub fn product<T: KernelScalar>(
         && let Some(out) = single(out)
     {
         #[expect(unsafe_code, reason = "calls code for the detected processor")]
-        // SAFETY: `applies` has found the instructions; the assertions above keep every element inside its slice.
+        // SAFETY: `applies` has found the instructions and the layout of the factors; the assertions above keep every
+        // element inside its slice.
         unsafe {
             avx512::product(size, a, b, out, out_row, add);
         }
@@ -54,7 +57,7 @@ pub fn product<T: KernelScalar>(
     gemm_product(size, a, b, out, out_row, add);
 }
 
-/// Computes [`product`] after its checks.
+/// Computes [`product`] with the `gemm` crate, after the checks of [`product`].
 fn gemm_product<T: KernelScalar>(
     (m, n, k): (usize, usize, usize),
     a: MatrixView<'_, T>,

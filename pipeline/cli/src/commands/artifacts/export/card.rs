@@ -1,5 +1,5 @@
-//! Cards of exported data and models: content, provenance and how to read it, in the format of the Hugging Face hub. A
-//! pure function of the manifest.
+//! Writes cards of exported data and models in the format of the Hugging Face hub: content, provenance and a reading
+//! example. The text depends only on the manifest and the written files.
 
 use crate::names::ResolvedOutput;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use trainyard_core::{ArtifactKind, Manifest, Output, Result};
 
 const FILE: &str = "README.md";
 
-/// Files that an export wrote into a folder.
+/// Rows that an export wrote into a folder.
 pub struct ExportSummary<'a> {
     /// Name of the file of rows.
     pub file: String,
@@ -21,7 +21,7 @@ pub struct ExportSummary<'a> {
     pub lost: &'a [(&'static str, u64)],
 }
 
-/// Writes a card, unless the folder has one. Returns its path if it was written. Errors: those of the disk.
+/// Writes a card, unless the folder already has one. Returns the path of a written card. Errors: those of the disk.
 pub fn write(folder: &Path, card: &str) -> Result<Option<String>> {
     let path = folder.join(FILE);
     if path.exists() {
@@ -31,7 +31,7 @@ pub fn write(folder: &Path, card: &str) -> Result<Option<String>> {
     Ok(Some(path.display().to_string()))
 }
 
-/// Returns the card of rows in another program's format.
+/// Returns the card of rows in the format of another program.
 pub fn rows_card(found: &ResolvedOutput, written: &ExportSummary<'_>) -> String {
     let form = written.form.map(|form| format!(" in the form `{form}`")).unwrap_or_default();
     let mut text = data_head(&written.file, &[written.format, written.form.unwrap_or("rows")]);
@@ -128,7 +128,7 @@ fn provenance(text: &mut String, manifest: &Manifest, port: &str, output: &Outpu
     }
 }
 
-/// Escapes a text for a cell of a table.
+/// Escapes a text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! Rows in the format of another program: one file, or a folder with a file and a card.
+//! Exports rows in the format of another program, to one file, or to a folder with a file and a card.
 
 use super::card;
 use super::export_result::{ExportResult, expect_no_card, expect_room, extension};
@@ -17,10 +17,10 @@ use trainyard_core::{Error, Result};
 use trainyard_data::export::{ExportForm, ExportFormat, ExportOmissions, ExportSource, FileKind, export};
 use trainyard_tables::{ordered, ordered_columns};
 
-/// Formats that leave rows unchanged.
+/// Formats that write rows unchanged.
 pub const PLAIN_FORMATS: [&str; 2] = ["csv", "jsonl"];
 
-/// Exports rows unchanged, to a file or a folder.
+/// Exports rows unchanged in the plain format `name`, to a file or a folder.
 pub fn export_plain(
     session: &AppSession,
     args: &ExportArgs,
@@ -43,7 +43,8 @@ pub fn export_plain(
     Ok(exported)
 }
 
-/// Exports rows in a form of the format. Errors: invalid (no such format or form), data (broken rows).
+/// Exports rows in the format `name`, in the form of `args` or the default form of the artifact. Errors: invalid (an
+/// unknown format or form), data (invalid rows).
 pub fn run(
     session: &AppSession,
     args: &ExportArgs,
@@ -79,7 +80,7 @@ pub fn run(
     let (file, is_folder) = place(args, kind.extension())?;
     let mut omissions = ExportOmissions::default();
     let count = write(source, form, format, kind, &file, &mut omissions).inspect_err(|_| {
-        // A partial file would look like a complete one.
+        // A partial file could be mistaken for a complete one.
         let _ = std::fs::remove_file(&file);
     })?;
     let lost: Vec<(&'static str, u64)> = omissions.counts().collect();
@@ -104,7 +105,8 @@ fn format(catalogue: &Catalogue, name: &str) -> Result<&'static dyn ExportFormat
     chosen.build(&()).map(|format| *format)
 }
 
-/// Returns the path of the file, and whether it is in a separate folder.
+/// Returns the path of the file of rows, and whether the destination is a folder, which is created. Errors: invalid (a
+/// card for a single file, or a folder that is not empty).
 fn place(args: &ExportArgs, kind: &str) -> Result<(PathBuf, bool)> {
     if extension(&args.to).is_some() {
         expect_no_card(args)?;
@@ -134,7 +136,7 @@ fn write(
             out.flush().map_err(|e| io_error(file, &e))?;
             Ok(rows)
         }
-        // The types of the columns are known after all rows.
+        // The types of the columns are known only after all rows.
         FileKind::Parquet => {
             let mut rows = Vec::new();
             export(source, form, format, omissions, &mut |row| {

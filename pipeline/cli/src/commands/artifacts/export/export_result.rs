@@ -1,13 +1,13 @@
-//! Results of an export, and checks of its destination.
+//! Defines the result of an export, and checks its destination.
 
 use crate::args::ExportArgs;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-/// File extensions of one file with the rows of a table; any other name is a folder.
+/// Extensions of a destination that is one file of rows; other names are folders.
 const EXTENSIONS: [&str; 3] = ["csv", "jsonl", "parquet"];
 
-/// Files and rows that were written.
+/// Files and rows that an export wrote.
 #[derive(Default)]
 pub struct ExportResult {
     pub files: Vec<String>,
@@ -19,12 +19,12 @@ pub struct ExportResult {
     pub lost: Vec<(&'static str, u64)>,
 }
 
-/// Returns the extension of a file of rows.
+/// Returns the extension of a file of rows, or `None` for a folder.
 pub fn extension(to: &Path) -> Option<&str> {
     to.extension().and_then(|e| e.to_str()).filter(|e| EXTENSIONS.contains(e))
 }
 
-/// Rejects a folder that is not empty, unless forced. Errors: invalid.
+/// Rejects a folder that is not empty, unless `--force` is set. Errors: invalid.
 pub fn expect_room(args: &ExportArgs) -> Result<()> {
     let is_taken = std::fs::read_dir(&args.to).is_ok_and(|mut entries| entries.next().is_some());
     if is_taken && !args.force {
@@ -34,7 +34,7 @@ pub fn expect_room(args: &ExportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a card for a single file. Errors: invalid.
+/// Rejects a card for a destination that is a single file. Errors: invalid.
 pub fn expect_no_card(args: &ExportArgs) -> Result<()> {
     if args.card && extension(&args.to).is_some() {
         return Err(Error::invalid("`--card` requires a folder as the destination").help("name a folder"));

@@ -1,4 +1,4 @@
-//! Rows of a table, unchanged, in one file.
+//! Exports the rows of a table unchanged to one file.
 
 use super::export_result::{ExportResult, expect_no_card};
 use crate::args::ExportArgs;
@@ -13,8 +13,9 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{BatchReader, BatchWriter, ReadSlice};
 
-/// Exports rows of a table to one file. CSV and JSON Lines leave out the columns of tokens unless requested: they are
-/// most of the bytes and mean nothing without the tokenizer.
+/// Exports the rows of a table to the file `to`, in the format of the extension `ending`. CSV and JSON Lines omit the
+/// columns with a value per token unless `--columns` names them: they are most of the bytes and meaningless without the
+/// tokenizer.
 pub fn table(
     session: &AppSession,
     args: &ExportArgs,

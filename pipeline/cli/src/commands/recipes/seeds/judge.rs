@@ -1,7 +1,8 @@
-//! The outcome of a recipe over its pooled seeds.
+//! Judges a recipe over its pooled seeds.
 //!
-//! `mechanism` and `sanity` checks must hold on every seed. The others are checked on the pooled rows: the ends of an
-//! interval are those of the two-sided 95% t interval over seeds, of premises and guards the one-sided 95% bounds.
+//! Checks of the roles `mechanism` and `sanity` must hold on every seed. Other checks are evaluated on the pooled rows.
+//! Their interval ends are those of the two-sided 95% t interval over seeds; for premises and guards, the one-sided 95%
+//! bounds are used.
 
 use super::super::effects::bound;
 use super::pooled::{PooledRow, rows};
@@ -13,15 +14,15 @@ use trainyard_spec::plan::MetricCheck;
 use trainyard_spec::recipe::RecipeResult;
 use trainyard_spec::{Plan, recipe};
 
-/// Minimum number of held-out problems of an effect.
+/// Minimum number of held-out problems for judging an effect.
 const MIN_PROBLEMS: u64 = 400;
 
 /// Judgment over the seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeedJudgment {
-    /// The outcome; `None` if it cannot be judged: the premise fails, or there is too little data.
+    /// Result of the recipe; `None` if it cannot be judged, because the premise fails or the data are insufficient.
     pub result: Option<RecipeResult>,
-    /// Reasons why it is not `shown`.
+    /// Reasons why the result is not `shown`.
     pub reasons: Vec<String>,
     /// Checks with a role, in the order of the plan.
     pub checks: Vec<JudgedCheck>,
@@ -29,26 +30,26 @@ pub struct SeedJudgment {
     pub rows: Vec<PooledRow>,
 }
 
-/// A check on the pooled seeds, or on every one of them.
+/// Result of a check on the pooled seeds, or on each seed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JudgedCheck {
     /// Role of the check.
     pub role: String,
-    /// Stage that has the check.
+    /// Stage of the check.
     pub stage: String,
     /// Metric of the row.
     pub metric: String,
-    /// Number of the row that is checked.
+    /// Field of the row that the check compares.
     pub of: Option<ComparisonField>,
     /// Lower bound.
     pub min: Option<f64>,
     /// Upper bound.
     pub max: Option<f64>,
-    /// Pooled value; for checks of single seeds the one next to failing.
+    /// Pooled value. For a check on each seed, the value that is nearest to failing, or furthest beyond the bounds.
     pub value: Option<f64>,
     /// Whether the value is within the bounds.
     pub passed: bool,
-    /// Whether an interval is entirely on the wrong side.
+    /// Whether an interval is entirely on the harmful side.
     pub harms: bool,
 }
 
@@ -68,7 +69,7 @@ impl JudgedCheck {
     }
 }
 
-/// Judges all checks with a role.
+/// Judges all checks with a role, and derives the result of the recipe.
 pub fn judge(plan: &Plan, results: &[SeedResult]) -> SeedJudgment {
     let rows = rows(results);
     let checks: Vec<JudgedCheck> = plan
@@ -117,8 +118,8 @@ fn pooled_value(row: &PooledRow, of: ComparisonField, role: &str) -> Option<f64>
     }
 }
 
-/// Returns the value of the seed that is nearest to failing a check, or beyond its bounds by most; `None` if a seed
-/// lacks it.
+/// Returns the value of the seed that is nearest to failing a check, or furthest beyond its bounds. Returns `None` if
+/// the value is missing for a seed.
 fn nearest(check: &MetricCheck, stage: &str, results: &[SeedResult]) -> Option<f64> {
     let of = check.of?;
     let values: Vec<f64> =
@@ -131,7 +132,8 @@ fn nearest(check: &MetricCheck, stage: &str, results: &[SeedResult]) -> Option<f
     values.into_iter().min_by(|a, b| room(a).total_cmp(&room(b)))
 }
 
-/// Whether the two-sided interval is entirely on the wrong side: of 0 for an effect, of its bound for a guard.
+/// Returns whether the two-sided interval is entirely on the harmful side: of 0 for an effect, of the bound for a
+/// guard.
 fn harms(check: &MetricCheck, role: &str, row: &Comparison) -> bool {
     let Some((low, high)) = row.low.zip(row.high) else { return false };
     match (role, check.min, check.max) {

@@ -8,7 +8,7 @@ fn check(role: &str, metric: &str, of: ComparisonField, min: Option<f64>, max: O
     MetricCheck { metric: metric.into(), of: Some(of), min, max, severity: CheckSeverity::Error, role, pooled: true }
 }
 
-/// Three seeds of a method that gains, whose baseline learns and whose placebo does not move.
+/// Returns three seeds of a method that gains; the baseline learns, and the placebo does not change.
 fn seeds(gains: [f64; 3], moved: f64) -> Vec<SeedResult> {
     let seed = |(i, gain): (usize, &f64)| {
         let row = |stage: &str, difference: f64| SeedRow {

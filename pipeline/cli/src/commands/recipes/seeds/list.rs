@@ -1,4 +1,4 @@
-//! Lists of seeds on the command line: `41..45` (inclusive), `41,43`, or both.
+//! Parses lists of seeds on the command line: `41..45` (inclusive), `41,43`, or both.
 
 use std::collections::BTreeSet;
 use trainyard_core::{Error, Result};
@@ -6,7 +6,7 @@ use trainyard_core::{Error, Result};
 /// Maximum number of seeds of one command.
 const MAX_SEEDS: usize = 1_000;
 
-/// Parses a list. Errors: invalid, naming the entry: not a number, an empty range, a repeated seed.
+/// Parses a list of seeds. Errors: invalid, with the entry that is not a number, is an empty range, or repeats a seed.
 pub fn parse(text: &str) -> Result<Vec<u64>> {
     let mut seeds = Vec::new();
     for entry in text.split(',').map(str::trim) {

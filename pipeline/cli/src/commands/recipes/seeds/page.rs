@@ -1,4 +1,5 @@
-//! The part of a system's page that its result files fill: result, seeds one by one, pooled checks.
+//! Formats the part of a system's page that comes from its result files: the result, the numbers of each seed, and the
+//! pooled checks.
 
 use super::judge::{JudgedCheck, SeedJudgment};
 use super::pooled::PooledRow;
@@ -9,7 +10,7 @@ use std::fmt::Write as _;
 use trainyard_core::Comparison;
 use trainyard_spec::recipe::RecipeResult;
 
-/// Formats a result.
+/// Returns the words for a result.
 pub fn word(result: Option<RecipeResult>) -> &'static str {
     match result {
         Some(RecipeResult::Shown) => "shown",
@@ -19,7 +20,7 @@ pub fn word(result: Option<RecipeResult>) -> &'static str {
     }
 }
 
-/// Writes the claim, the result, and the figures of all seeds.
+/// Writes the claim, the result, and the numbers of all seeds to `text`.
 pub fn write(found: &LoadedRecipe, results: &[SeedResult], judgment: &SeedJudgment, text: &mut String) {
     let recipe = &found.recipe;
     let _ = write!(text, "\n## Claim\n\n{}\n\nWorld: {}.\n\n## Result\n\n", recipe.claim, recipe.world);
@@ -94,7 +95,7 @@ fn checked(check: &JudgedCheck) -> String {
     format!("| {} | {name} | {} | {} | {holds} |", check.role, value_text(check.value), check.requirement_text())
 }
 
-/// Returns the rows with a check, each once, in the order of the plan.
+/// Returns the rows that have a check, each once, in the order of the plan.
 fn checked_rows(judgment: &SeedJudgment) -> Vec<&PooledRow> {
     let is_checked =
         |row: &&PooledRow| judgment.checks.iter().any(|c| c.stage == row.stage && c.metric == row.row.metric);
@@ -123,7 +124,7 @@ fn capital(word: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Formats the effect in one clause for the index: `avg 0.45 → 0.55, 0.1 [0.05, 0.15]`.
+/// Formats the effect as a clause for the index: `avg 0.45 → 0.55, 0.1 [0.05, 0.15]`.
 pub fn clause(judgment: &SeedJudgment) -> String {
     let effect = judgment.checks.iter().find(|c| c.role == "effect");
     let row = effect.and_then(|c| judgment.rows.iter().find(|r| r.stage == c.stage && r.row.metric == c.metric));

@@ -1,24 +1,24 @@
-//! Rows of a comparison pooled over seeds.
+//! Pools the rows of a comparison over seeds.
 
 use super::result::{SeedResult, SeedRow};
 use serde::Serialize;
 use trainyard_core::{Chance, Comparison, ComparisonField};
 use trainyard_learn::statistics::{PooledEstimate, mean, two_level_bootstrap};
 
-/// Resamples of the bootstrap.
+/// Number of resamples of the bootstrap.
 const RESAMPLES: usize = 2_000;
-/// Share beyond each end of a two-sided 95% interval.
+/// Probability beyond each end of a two-sided 95% interval.
 const TWO_SIDED: f64 = 0.025;
-/// Share beyond a one-sided 95% bound.
+/// Probability beyond a one-sided 95% bound.
 const ONE_SIDED: f64 = 0.05;
 
-/// One row over all seeds.
+/// A row pooled over all seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PooledRow {
-    /// Stage that compared.
+    /// Stage of the comparison.
     pub stage: String,
-    /// Means over seeds; `low` and `high` are the two-sided 95% t interval over seeds, `n` the smallest number of
-    /// problems of a seed.
+    /// Means over seeds. `low` and `high` are the two-sided 95% t interval over seeds, and `n` is the smallest number
+    /// of problems of a seed.
     pub row: Comparison,
     /// One-sided 95% bounds over seeds.
     pub one_sided: Option<(f64, f64)>,
@@ -28,7 +28,7 @@ pub struct PooledRow {
     pub seeds: usize,
 }
 
-/// Pools the rows that every seed has, in the order of the first one.
+/// Pools the rows that every seed has, in the order of the first seed.
 pub fn rows(results: &[SeedResult]) -> Vec<PooledRow> {
     let Some(first) = results.first() else { return Vec::new() };
     first.rows.iter().filter_map(|row| pooled(row, results)).collect()
@@ -61,7 +61,7 @@ fn pooled(row: &SeedRow, results: &[SeedResult]) -> Option<PooledRow> {
     })
 }
 
-/// Repeats every difference as often as it was counted.
+/// Repeats each difference by its count.
 fn spread(counts: &[(f64, u64)]) -> Vec<f64> {
     counts.iter().flat_map(|(value, n)| std::iter::repeat_n(*value, *n as usize)).collect()
 }

@@ -1,6 +1,6 @@
-//! The result of one seed: every comparison of its run, with the differences of single problems.
+//! Reads and writes the result of one seed: every comparison of its run, with the differences of single problems.
 //!
-//! A file contains only computed values, no time and no host, so a repeated seed gives the same bytes.
+//! A file contains only computed values, without time and host, so a repeated seed gives the same bytes.
 
 use super::super::effects::manifests;
 use super::super::loaded_recipe::LoadedRecipe;
@@ -33,11 +33,11 @@ pub struct SeedResult {
     pub rows: Vec<SeedRow>,
 }
 
-/// One row of a comparison.
+/// A row of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeedRow {
-    /// Stage that compared.
+    /// Stage of the comparison.
     pub stage: String,
     /// The comparison itself.
     pub row: Comparison,
@@ -46,12 +46,12 @@ pub struct SeedRow {
     pub differences: Vec<(f64, u64)>,
 }
 
-/// Returns the file of a seed's result.
+/// Returns the path of a seed's result file.
 pub fn path(folder: &Path, recipe: &str, seed: u64) -> PathBuf {
     folder.join(recipe).join(format!("{seed}.json"))
 }
 
-/// Reads all results of a recipe in a folder, sorted by seed. Errors: data (a damaged file).
+/// Reads all results of a recipe, sorted by seed. A missing folder has no results. Errors: data (a damaged file).
 pub fn all(folder: &Path, recipe: &str) -> Result<Vec<SeedResult>> {
     let Ok(entries) = std::fs::read_dir(folder.join(recipe)) else { return Ok(Vec::new()) };
     let mut results = Vec::new();
@@ -66,7 +66,7 @@ pub fn all(folder: &Path, recipe: &str) -> Result<Vec<SeedResult>> {
 }
 
 impl SeedResult {
-    /// Reads a file; `None` if it does not exist. Errors: data (a damaged file).
+    /// Reads a result file, or returns `None` if it does not exist. Errors: data (a damaged file).
     pub fn read(path: &Path) -> Result<Option<Self>> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -86,7 +86,7 @@ impl SeedResult {
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
         let text = serde_json::to_string(self).map_err(|e| Error::bug(format!("a result cannot be written: {e}")))?;
-        // One row per line, so that a changed figure is a changed line.
+        // Each row is one line, so that a changed number changes one line.
         let text = text.replace("{\"stage\":", "\n{\"stage\":") + "\n";
         let half = path.with_extension("half");
         std::fs::write(&half, text).map_err(|e| io_error(&half, &e))?;
@@ -99,7 +99,8 @@ impl SeedResult {
     }
 }
 
-/// Reads the comparisons of a finished run from the store.
+/// Reads the comparisons of a finished run from the store. Errors: data (a comparison is missing), and those of the
+/// store.
 pub async fn of_store(recipe: &LoadedRecipe, seed: u64, plan: &Plan, context: &RunContext) -> Result<SeedResult> {
     let mut rows = Vec::new();
     for (stage, manifest) in manifests(plan, context, |node| node.kind == "compare").await? {
@@ -116,7 +117,7 @@ pub async fn of_store(recipe: &LoadedRecipe, seed: u64, plan: &Plan, context: &R
     Ok(SeedResult { format: FORMAT, recipe: recipe.name.clone(), seed, plan: plan.digest.clone(), rows })
 }
 
-/// Reads the differences of single problems by metric, counted.
+/// Reads the differences of single problems for each metric, with their counts.
 async fn differences(manifest: &Manifest, context: &RunContext) -> Result<BTreeMap<String, Vec<(f64, u64)>>> {
     let Some(output) = manifest.outputs.get("pairs") else { return Ok(BTreeMap::new()) };
     let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("cannot create a temporary folder: {e}")))?;
@@ -128,7 +129,7 @@ async fn differences(manifest: &Manifest, context: &RunContext) -> Result<BTreeM
     Ok(values.into_iter().map(|(metric, values)| (metric, counted(values))).collect())
 }
 
-/// Counts equal values, ascending.
+/// Counts equal values, and returns them in ascending order.
 fn counted(mut values: Vec<f64>) -> Vec<(f64, u64)> {
     values.sort_by(f64::total_cmp);
     let mut counts: Vec<(f64, u64)> = Vec::new();

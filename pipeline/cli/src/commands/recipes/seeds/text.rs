@@ -1,4 +1,4 @@
-//! The outcome of a recipe's seeds on a terminal.
+//! Formats the outcome of a recipe's seeds for terminals.
 
 use super::judge::{JudgedCheck, SeedJudgment};
 use super::result::SeedResult;
@@ -6,7 +6,8 @@ use crate::commands::recipes::effects::rounded;
 use crate::commands::recipes::loaded_recipe::LoadedRecipe;
 use crate::output::human::table;
 
-/// Formats the checks with their pooled values, the result, and the reasons against the declared one.
+/// Formats the checks with their pooled values, the measured and the declared result, and the reasons against the
+/// claim.
 pub fn outcome(recipe: &LoadedRecipe, results: &[SeedResult], judgment: &SeedJudgment) -> String {
     let seeds: Vec<String> = results.iter().map(|r| r.seed.to_string()).collect();
     let rows: Vec<Vec<String>> = judgment.checks.iter().map(|check| row(check, judgment)).collect();

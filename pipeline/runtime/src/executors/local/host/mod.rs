@@ -1,11 +1,11 @@
-//! Host process for the commands of many attempts.
+//! Runs the commands of many attempts in one host process.
 //!
-//! A command needs a process that starts it, reads its log, stores its outputs, and ends it when the engine dies. A
-//! separate process per command would cost more than most commands. Therefore the `run:` stages of an executor that
-//! stops with its engine share one host process: the same program, started once. The host reads requests from its
-//! standard input, a socket that closes when the engine dies, and reports on its standard output. It holds the locks of
-//! its attempts' slots, which are therefore released when it ends. If the host dies, its attempts are lost, and the
-//! next attempt gets a new host.
+//! A command needs a process that starts it, reads its log, stores its outputs, and ends it when the engine dies.
+//! Starting a separate process per command would take longer than most commands. Therefore the `run:` stages of an
+//! executor that stops with its engine share one host process: the same program, started once. The host reads requests
+//! from its standard input, a socket that closes when the engine dies, and reports on its standard output. It holds the
+//! locks of its attempts' slots, which are therefore released when it ends. If the host dies, its attempts are lost,
+//! and the next attempt gets a new host.
 
 mod protocol;
 mod wire;
@@ -37,7 +37,7 @@ use wire::{HostMessage, send_all};
 
 /// How long an unneeded host may take to end.
 const EXIT_GRACE: Duration = Duration::from_secs(3);
-/// Poll interval for its end.
+/// Poll interval for the end of a host.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Number of hosts started by this process, for unique names.
@@ -55,7 +55,7 @@ pub(super) enum HostedEnd {
     Died(Error),
 }
 
-/// Attempt carried by a host.
+/// Attempt that runs on a host.
 pub(super) struct HostedAttempt {
     pub id: u64,
     requests: UnboundedSender<HostMessage>,
@@ -80,7 +80,8 @@ struct UnfinishedAttempt {
 }
 
 impl HostPool {
-    /// Passes an attempt to the host. Must be called in a tokio runtime.
+    /// Passes an attempt to the host of its store, and starts the host if none is alive. Must be called in a tokio
+    /// runtime.
     pub fn begin(
         &self,
         launcher: &Launcher,
@@ -148,7 +149,7 @@ impl HostedAttempt {
         let mut line =
             serde_json::to_vec(request).map_err(|e| Error::bug("a host request has no JSON form").caused_by(&e))?;
         line.push(b'\n');
-        // If the host is gone, the attempt's channel is closed.
+        // If the host has ended, the attempt's channel is closed.
         let _ = self.requests.send(HostMessage { line, lock });
         Ok(())
     }
@@ -158,7 +159,7 @@ impl HostedAttempt {
             tracing::debug!(%error, "cannot send a request to the host");
         }
     }
-    /// Returns when the attempt ends.
+    /// Waits until the attempt ends or the host dies.
     pub async fn ended(&mut self) -> HostedEnd {
         let died = || HostedEnd::Died(Error::lost("the host process of the attempt's command ended"));
         (&mut self.end).await.unwrap_or_else(|_| died())
@@ -166,7 +167,8 @@ impl HostedAttempt {
 }
 
 impl Drop for HostProcess {
-    /// Closes the host's requests, which ends it, and waits for its end: no process may be left when a run is over.
+    /// Closes the host's requests, which ends the host, and blocks until it has ended; kills it after [`EXIT_GRACE`].
+    /// No process may be left when a run is over.
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +183,8 @@ impl Drop for HostProcess {
     }
 }
 
-/// Forwards the reports of a host until it ends.
+/// Forwards the reports of a host until it ends, then kills the processes it left and reports its unfinished attempts
+/// as died.
 async fn read_reports(
     stdout: impl tokio::io::AsyncRead + Unpin,
     attempts: UnfinishedAttempts,
@@ -212,14 +215,15 @@ async fn read_reports(
     }
     let error = unexplained(&status.unwrap_or_else(|e| Err(std::io::Error::other(e))));
     tracing::info!(attempts = unfinished.len(), %error, "the host of attempts died");
-    // A command that is just being started may not have its own mark yet.
+    // A command that is being started may still have the host's mark instead of its attempt's.
     kill_tree(Some(pid), &url).await;
     for attempt in unfinished.into_values() {
         let _ = attempt.end.send(HostedEnd::Died(error.clone()));
     }
 }
 
-/// Forwards stderr of a host to its attempt if it has exactly one; otherwise the source of a line is unknown.
+/// Forwards stderr of a host to its attempt if the host has exactly one. Otherwise the source of a line is unknown, and
+/// the line goes to the program's log.
 async fn read_stderr(stderr: impl tokio::io::AsyncRead + Unpin, attempts: UnfinishedAttempts) {
     for_each_line(stderr, |line| {
         let only = {

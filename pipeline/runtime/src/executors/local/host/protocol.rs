@@ -1,10 +1,10 @@
-//! Protocol between an engine and its host: JSON Lines in both directions.
+//! Defines the protocol between an engine and its host: JSON Lines in both directions.
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::Error;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 
-/// Prefix of a host's name, which takes the place of the attempt folder in a URL. Attempt folders never begin with it.
+/// Prefix of a host's name, which replaces the attempt folder in a URL. Attempt folders never begin with this prefix.
 const PREFIX: &str = "host-";
 
 /// Request of the engine. A host never gets the same attempt number twice.
@@ -51,7 +51,7 @@ pub enum HostReport {
         id: u64,
         /// Whether its result is in the store.
         stored: bool,
-        /// That result, unless it is too long for a line.
+        /// The stored result, unless it is too long for a line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Box<AttemptResult>>,
         /// Why there is no result.
@@ -90,12 +90,12 @@ fn encode(report: &HostReport) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// Returns the URL of a host: that of its store, and a name that is unique on this machine.
+/// Returns the URL of a host: the URL of its store, and a name that is unique on this machine.
 pub(super) fn host_url(store: &str, number: u64) -> String {
     format!("{store}#{PREFIX}{}-{number}", std::process::id())
 }
 
-/// Returns whether a URL passed to the program in place of an attempt's makes it a host.
+/// Returns whether the URL passed to the program is that of a host instead of an attempt.
 pub fn is_host(url: &str) -> bool {
     url.rsplit_once('#').is_some_and(|(_, folder)| folder.starts_with(PREFIX))
 }

@@ -14,7 +14,7 @@ pub(super) struct HostMessage {
     pub lock: Option<OwnedFd>,
 }
 
-/// Sends until all senders of requests are gone, or the host is gone.
+/// Sends requests until all their senders are dropped or the host has ended.
 pub(super) async fn send_all(stream: UnixStream, mut messages: UnboundedReceiver<HostMessage>) {
     while let Some(message) = messages.recv().await {
         if let Err(error) = send(&stream, &message).await {

@@ -1,4 +1,4 @@
-//! Unsuccessful and missing responses.
+//! Tests unsuccessful and missing responses.
 
 use super::server::{RecordedRequest, Server};
 use super::{handle, ray, share, task};

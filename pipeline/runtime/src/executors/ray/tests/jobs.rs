@@ -1,4 +1,4 @@
-//! Statuses of Ray's jobs, and the states of attempts derived from them.
+//! Tests the states of attempts that the executor derives from the statuses of Ray's jobs.
 
 use super::server::{RecordedRequest, Server};
 use super::{handle, ray, share, task};

@@ -1,4 +1,4 @@
-//! Options are validated before any request is sent.
+//! Tests that options are validated before any request is sent.
 
 use super::ray;
 use crate::executors::ray::RayOptions;

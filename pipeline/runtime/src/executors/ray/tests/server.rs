@@ -1,4 +1,4 @@
-//! Server in this process that records requests and responds as defined by the test.
+//! Runs a server in this process that records requests and responds as the test defines.
 
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

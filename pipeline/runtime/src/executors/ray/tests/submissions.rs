@@ -1,4 +1,4 @@
-//! Submitted jobs and their results.
+//! Tests the submission of jobs.
 
 use super::server::{RecordedRequest, Server};
 use super::{ray, share, task};

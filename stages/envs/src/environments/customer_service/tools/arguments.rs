@@ -1,4 +1,4 @@
-//! Typed access to the arguments of a call. A number is not accepted as a text.
+//! Reads the arguments of a call with their types. A number is not accepted as a text.
 
 use super::super::records::PostalAddress;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! Tools for delivered orders, whose items can be returned or exchanged once.
+//! Implements the tools for delivered orders, whose items can be returned or exchanged once.
 
 use super::arguments::ShopToolArguments;
 use super::items::{covers, exchange, item_positions, method, order_with_status};

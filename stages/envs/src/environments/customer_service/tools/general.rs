@@ -1,4 +1,4 @@
-//! Tools without records: arithmetic, and handing the conversation to a person.
+//! Implements the tools that use no records: arithmetic, and the transfer of the conversation to a person.
 
 use super::arguments::ShopToolArguments;
 use super::tool::{ShopTool, ToolOutput, text};

@@ -1,15 +1,16 @@
-//! Shared by the tools that change items or payment methods.
+//! Implements the steps that tools share when they change items or payment methods.
 
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, PaymentMethod, ShopOrder, Variant};
 
-/// Returns the order with this id, if it has this status.
+/// Returns a copy of the order with this id. Fails unless it has this status.
 pub fn order_with_status(shop: &Shop, id: &str, status: &str) -> Result<ShopOrder, String> {
     let order = shop.order(id).ok_or("order not found")?;
     if order.status == status { Ok(order.clone()) } else { Err(format!("the order is {}, not {status}", order.status)) }
 }
 
-/// Returns the positions in an order of the items with these ids. An id that is listed twice means two items.
+/// Returns the positions in an order of the items with these ids. An id that is listed twice means two items. Fails if
+/// an item is missing.
 pub fn item_positions(order: &ShopOrder, ids: &[&str]) -> Result<Vec<usize>, String> {
     let mut positions: Vec<usize> = Vec::with_capacity(ids.len());
     for id in ids {
@@ -25,7 +26,8 @@ pub struct ItemExchange {
     pub difference: Cents,
 }
 
-/// Pairs old items with available variants of the same products.
+/// Pairs the items `old` of an order with the variants `new`. Fails unless every variant is an available one of the
+/// same product.
 pub fn exchange(shop: &Shop, order: &ShopOrder, old: &[&str], new: &[&str]) -> Result<ItemExchange, String> {
     let positions = item_positions(order, old)?;
     if old.len() != new.len() {
@@ -46,13 +48,13 @@ pub fn exchange(shop: &Shop, order: &ShopOrder, old: &[&str], new: &[&str]) -> R
     Ok(ItemExchange { pairs, difference: Cents(difference) })
 }
 
-/// Returns one of a user's payment methods.
+/// Returns the payment method with this id of a user.
 pub fn method<'a>(shop: &'a Shop, user_id: &str, id: &str) -> Result<&'a PaymentMethod, String> {
     let user = shop.user(user_id).ok_or("user not found")?;
     user.payment_methods.get(id).ok_or_else(|| format!("the user has no means of payment `{id}`"))
 }
 
-/// Fails if a gift card holds less than `amount`.
+/// Fails if the balance of a gift card is less than `amount`. Other payment methods cover any amount.
 pub fn covers(method: &PaymentMethod, amount: Cents) -> Result<(), String> {
     match method.balance {
         Some(balance) if balance < amount => Err(format!("there is too little on gift card `{}`", method.id)),
@@ -60,7 +62,8 @@ pub fn covers(method: &PaymentMethod, amount: Cents) -> Result<(), String> {
     }
 }
 
-/// Adds an amount to a gift card; a negative amount is taken off. Other payment methods have no balance.
+/// Adds an amount, which may be negative, to the balance of a gift card. Does nothing for other payment methods, which
+/// have no balance.
 pub fn credit(shop: &mut Shop, user_id: &str, id: &str, amount: Cents) {
     let Some(mut user) = shop.user(user_id).cloned() else { return };
     if let Some(balance) = user.payment_methods.get_mut(id).and_then(|method| method.balance.as_mut()) {

@@ -1,4 +1,4 @@
-//! Tools that find and show records. Names and emails ignore case; ids and zip codes do not.
+//! Implements the tools that find and show records. Names and emails ignore case; ids and zip codes do not.
 
 use super::arguments::ShopToolArguments;
 use super::tool::{ORDER, ShopTool, ToolOutput, shown, text};

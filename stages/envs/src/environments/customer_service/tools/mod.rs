@@ -1,10 +1,11 @@
-//! The shop's tools: names, arguments and effects as in tau2-bench's retail domain, written anew from its policy,
-//! database and tasks.
+//! Implements the shop's tools. Their names, arguments and effects are those of tau2-bench's retail domain, written
+//! anew from its policy, database and tasks.
 //!
-//! Three results differ from its program, which contradicts its own policy there. When several items change at once,
-//! each gets its own price and options (there, those of the last one). Two equal items that change to different
-//! variants each get theirs (there, the first changes twice). A cancelled order refunds what is still paid (there,
-//! refunds are refunded, too). The tools do not enforce what the policy leaves to the agent: confirmation and identity.
+//! Three results differ from tau2-bench's program, which contradicts its own policy. If several items change at once,
+//! each gets its own price and options; in tau2-bench, all get those of the last item. If two equal items change to
+//! different variants, each gets its variant; in tau2-bench, the first item changes twice. A cancelled order refunds
+//! the paid amount less earlier refunds; tau2-bench refunds the refunds, too. The tools do not enforce the rules that
+//! the policy leaves to the agent: confirmation and identification.
 
 mod arguments;
 mod delivered;
@@ -40,7 +41,6 @@ pub static TOOLS: [&ShopTool; 16] = [
     &general::TRANSFER_TOOL,
 ];
 
-/// Returns the tool with this name.
 pub fn tool(name: &str) -> Option<&'static ShopTool> {
     TOOLS.into_iter().find(|t| t.name == name)
 }

@@ -1,4 +1,4 @@
-//! Tools for pending orders, which can be cancelled or changed, and for the user's address.
+//! Implements the tools for pending orders, which can be cancelled or changed, and for the user's address.
 
 use super::arguments::ShopToolArguments;
 use super::items::{covers, credit, exchange, method, order_with_status};
@@ -7,7 +7,7 @@ use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, Payment};
 
 const REASONS: [&str; 2] = ["no longer needed", "ordered by mistake"];
-/// The status after items were changed, which rules out another change and cancelling.
+/// Status after items were changed, which rules out another change and a cancellation.
 const ITEMS_CHANGED: &str = "pending (item modified)";
 
 const LINE_1: ShopToolParameter = text("address1", "first line of the address");

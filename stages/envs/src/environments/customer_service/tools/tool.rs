@@ -1,11 +1,11 @@
-//! Tools of the shop: arguments and implementation.
+//! Defines a tool of the shop by its arguments and its implementation.
 
 use super::arguments::ShopToolArguments;
 use crate::environments::customer_service::database::Shop;
 use crate::tools::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// Output of a tool, or the reason for which it did nothing.
+/// Output of a tool, or the reason why it changed nothing.
 pub type ToolOutput = Result<String, String>;
 
 pub struct ShopTool {
@@ -15,9 +15,9 @@ pub struct ShopTool {
     pub description: &'static str,
     /// Arguments, all required.
     pub parameters: &'static [ShopToolParameter],
-    /// Whether it changes the database.
+    /// Whether the tool changes the database.
     pub changes: bool,
-    /// The implementation; arguments are checked first.
+    /// Implementation. [`ShopTool::call`] has rejected unknown arguments before.
     pub run: fn(&mut Shop, &ShopToolArguments<'_>) -> ToolOutput,
 }
 
@@ -68,7 +68,7 @@ impl ShopTool {
     }
 }
 
-/// Returns a record as the agent sees it.
+/// Returns a record as JSON text, the form in which the agent sees it.
 pub(super) fn shown(record: &impl serde::Serialize) -> ToolOutput {
     serde_json::to_string(record).map_err(|e| format!("the record has no JSON form: {e}"))
 }

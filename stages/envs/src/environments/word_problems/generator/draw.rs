@@ -53,7 +53,7 @@ impl Story {
 }
 
 /// Returns an operation that is possible at this amount, each kind equally likely. A division never follows a
-/// multiplication, so that stories do not undo themselves.
+/// multiplication, so that a step does not undo the previous one.
 fn next_step(amount: i64, last: Option<StoryOperation>, bounds: &Bounds, draws: &mut PhiloxRng) -> StoryStep {
     let mut possible: Vec<(StoryOperation, Vec<i64>)> = Vec::new();
     for operation in StoryOperation::ALL {

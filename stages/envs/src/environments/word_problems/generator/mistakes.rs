@@ -1,8 +1,9 @@
-//! Mistaken programs for demonstrations, each one slip away from the reference.
+//! Writes mistaken programs for demonstrations, each one slip away from the reference.
 //!
-//! Only slips that the tool reports are made. After a plain result an agent without the answer cannot know that its
-//! program was wrong; fine-tuning, which does not imitate failed turns, would then teach the wrong program and a second
-//! one after any result. The programs really run when demonstrations are made, so the error messages are authentic.
+//! Every slip is one that the tool reports. After a plain result, an agent without the answer cannot know that its
+//! program was incorrect; fine-tuning, which does not imitate failed turns, would then teach the incorrect program and
+//! a second one after any result. The programs really run when demonstrations are made, so the error messages are
+//! authentic.
 
 use super::story::{Story, program_lines};
 use trainyard_core::chance::PhiloxRng;

@@ -1,8 +1,9 @@
 //! Generates arithmetic stories with a running amount: one sentence, one operation, one line of code.
 //!
-//! They are terse because a character-level model with 100,000 parameters must learn to translate each sentence into a
-//! line (`x+=7`). It can; the arithmetic itself it cannot, so it needs the tool. A problem of level L has exactly L
-//! operations, so no problem belongs to two levels. Intermediate amounts are positive integers; divisions are exact.
+//! Stories are terse because a character-level model with 100,000 parameters must learn to translate each sentence into
+//! a line (`x+=7`). Such a model can translate but cannot compute, so it needs the tool. A problem of level L has
+//! exactly L operations, so no problem belongs to two levels. Intermediate amounts are positive integers; divisions are
+//! exact.
 //!
 //! | level | operations | given numbers | largest amount | distractors |
 //! |---|---|---|---|---|
@@ -12,8 +13,8 @@
 //! | 4 | 4 | up to 3 digits | 999,999 | 1 |
 //! | 5 | 5 | up to 4 digits | 9,999,999 | 1 or 2 |
 //!
-//! Names and items are decoration: stories that differ only in them have the same canonical form and count as one
-//! problem.
+//! The canonical form is the program. Names, items, templates and distractors are decoration: stories that differ only
+//! in decoration count as one problem.
 
 mod draw;
 mod mistakes;
@@ -28,7 +29,7 @@ use story::{Story, StoryOperation, program_lines};
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to `MAX_LEVEL`.
+/// Highest level; the lowest is 1.
 pub const MAX_LEVEL: u32 = 5;
 
 /// A generated problem with its solution.
@@ -57,7 +58,7 @@ impl GeneratedProblem {
     pub fn demonstration(&self, mistake_rate: f64, chance: &Chance) -> Vec<String> {
         self.attempts(mistake_rate, chance).into_iter().map(|attempt| attempt.lines.join("\n")).collect()
     }
-    /// Like [`GeneratedProblem::demonstration`], with the kind of mistake.
+    /// Returns the same programs as [`GeneratedProblem::demonstration`], with the kinds of their mistakes.
     pub fn attempts(&self, mistake_rate: f64, chance: &Chance) -> Vec<ProgramAttempt> {
         let mut draws = chance.at("mistake", &[]);
         let mistaken = (draws.uniform() < mistake_rate).then(|| mistakes::mistaken(&self.story, &mut draws));
@@ -65,7 +66,7 @@ impl GeneratedProblem {
     }
 }
 
-/// Returns problem number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+/// Returns problem number `index` of a level under the seed of `chance`. `level` is clamped to 1..=[`MAX_LEVEL`].
 pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("word-problem", &[u64::from(level), index]);

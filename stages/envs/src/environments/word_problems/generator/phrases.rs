@@ -1,5 +1,4 @@
-//! Wording of a story, short enough that five steps with two distractors stay within 200 characters. Template ids enter
-//! the canonical form, so the order of templates is fixed.
+//! Writes the text of a story, short enough that five steps with two distractors stay within 200 characters.
 
 use super::story::{Story, StoryOperation};
 use trainyard_core::chance::PhiloxRng;

@@ -1,4 +1,4 @@
-//! Story: the numbers and forms from which sentences, programs and answers are derived.
+//! Defines a story: the numbers and forms from which sentences, programs and answers are derived.
 
 /// Effect of a sentence on the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,7 +11,7 @@ pub enum StoryOperation {
 
 impl StoryOperation {
     pub const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide];
-    /// Returns the sign before the `=` of an augmented assignment, and in expressions.
+    /// Returns the operator as expressions and augmented assignments write it.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Add => "+",

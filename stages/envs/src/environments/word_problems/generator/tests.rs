@@ -125,7 +125,7 @@ fn every_sentence_form_and_operation_occurs() {
     assert!(counts.values().all(|c| *c > 1000), "{counts:?}");
 }
 
-/// A fixed sample, to notice changes of the wording.
+/// Compares a fixed sample, so that a change of the wording is noticed.
 #[test]
 fn story_wording() {
     let story = Story {

@@ -1,4 +1,4 @@
-//! Types shared by all dialects: the request for a turn, its result, and the parsing of responses.
+//! Defines the types that all dialects share: the request for a turn, its result, and helpers that parse responses.
 
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
@@ -69,18 +69,18 @@ pub trait Dialect: Send + Sync {
     fn parse_turn(&self, response: &Value) -> Result<EndpointTurnOutput>;
     /// Builds the request for log-probabilities of a given sequence, or `None` if the server has no such request.
     fn prompt_logprobs_request(&self, model: &ServedModelName, tokens: &[u32]) -> Option<JsonRequest>;
-    /// Parses the log-probabilities, one per token; the first is 0.
+    /// Parses the response with the log-probabilities of `tokens`, one per token; the first is 0.
     fn parse_prompt_logprobs(&self, response: &Value, tokens: &[u32]) -> Result<Vec<f32>>;
     /// Builds the request for the token ids of a text, with special tokens parsed and none added. The default is the
     /// form of vLLM and SGLang.
     fn tokenize(&self, model: &ServedModelName, text: &str) -> JsonRequest {
         JsonRequest::post("/tokenize", json!({"model": model.model, "prompt": text, "add_special_tokens": false}))
     }
-    /// Returns the request for the length of the context, and the pointer to the value in the response.
+    /// Returns the request for the length of the context, and the JSON pointer to the value in the response.
     fn context(&self) -> (JsonRequest, &'static str) {
         (JsonRequest::get("/v1/models"), "/data/0/max_model_len")
     }
-    /// Returns the meaning of log-probabilities, where it is known without a probe.
+    /// Returns the distribution of the log-probabilities, or `None` if only a probe can determine it.
     fn logprobs_mode(&self) -> Option<LogprobsMode> {
         None
     }
@@ -98,11 +98,11 @@ pub trait WeightUpdateApi: Send + Sync {
     fn load_adapter(&self, name: &str, folder: &str) -> JsonRequest;
     /// Builds the request that unloads an adapter.
     fn unload_adapter(&self, name: &str) -> JsonRequest;
-    /// Checks the response. Errors: invalid, if it reports a failure.
+    /// Checks the response to one of these requests. Errors: invalid, if it reports a failure.
     fn check_response(&self, response: &Value) -> Result<()>;
 }
 
-/// Returns the value at a pointer. Errors: data, naming the pointer.
+/// Returns the value at a JSON pointer. Errors: data, naming the pointer.
 pub(super) fn at<'a>(response: &'a Value, pointer: &str) -> Result<&'a Value> {
     response.pointer(pointer).filter(|value| !value.is_null()).ok_or_else(|| missing(pointer))
 }
@@ -122,13 +122,13 @@ pub(super) fn malformed(what: &str) -> Error {
         .help("set the server's kind in `server`")
 }
 
-/// Reads a list of token ids.
+/// Reads a list of token ids. Errors: data, naming `what`.
 pub fn ids(list: &[Value], what: &str) -> Result<Vec<u32>> {
     let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
     list.iter().map(id).collect::<Option<_>>().ok_or_else(|| malformed(what))
 }
 
-/// Reads a log-probability: finite, and above 0 by rounding only.
+/// Reads a log-probability, which must be finite and may exceed 0 by rounding only. Errors: data, naming `what`.
 pub(super) fn logprob(value: &Value, what: &str) -> Result<f32> {
     let number = value.as_f64().ok_or_else(|| malformed(what))?;
     if number.is_finite() && number <= 1e-3 {

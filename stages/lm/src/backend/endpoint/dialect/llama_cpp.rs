@@ -1,9 +1,9 @@
-//! llama.cpp: `/completion` with `return_tokens` and `n_probs`.
+//! Implements llama.cpp's protocol: `/completion` with `return_tokens` and `n_probs`.
 //!
-//! The returned probabilities are the model's (`logprob`), or with `post_sampling_probs` those of the sampled
-//! distribution (`prob`), which at temperature 0 are 1 for the chosen token: greedy turns request the former. A token
-//! that ends within a multi-byte character comes without either. Turns end only at the model's end tokens; the caller
-//! drops tokens that a server sampled after another stop token.
+//! The server returns the model's log-probabilities (`logprob`), or with `post_sampling_probs` the probabilities of the
+//! sampled distribution (`prob`). The latter are 1 for the chosen token at temperature 0, so greedy turns request the
+//! former. A token that ends within a multi-byte character has neither. Turns end only at the model's end tokens, so
+//! the caller drops tokens that a server sampled after another stop token.
 
 use super::form::{
     Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName, ids, list, logprob, malformed,

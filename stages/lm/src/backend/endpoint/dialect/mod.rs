@@ -1,6 +1,8 @@
-//! Server dialects, one file each: the request for a turn, the meaning of the response, and weight updates.
+//! Implements the protocols of servers, one file each: the request for a turn, the parsing of its response, and weight
+//! updates.
 //!
-//! All fields are documented by the server. A response that lacks a requested field is an error that names it.
+//! Every field is documented by the server's project. A response without a requested field is an error that names the
+//! field.
 
 mod form;
 mod llama_cpp;

@@ -1,4 +1,4 @@
-//! Servers by name.
+//! Maps the names of servers in workflow files to their dialects.
 
 use super::form::Dialect;
 use super::llama_cpp::LlamaCpp;

@@ -1,5 +1,5 @@
-//! SGLang: `/generate` with `return_logprob`, `logprob_start_len` for given sequences, `/update_weights_from_disk`,
-//! adapters by `/load_lora_adapter`.
+//! Implements SGLang's protocol: `/generate` with `return_logprob`, `logprob_start_len` for given sequences,
+//! `/update_weights_from_disk`, adapters by `/load_lora_adapter`.
 
 use super::form::{
     Dialect, EndpointTurnOutput, EndpointTurnRequest, ServedModelName, WeightUpdateApi, at, ids, list, logprob,
@@ -113,7 +113,7 @@ impl WeightUpdateApi for Sglang {
     }
 }
 
-/// Adds the adapter's key to the body: the server has one model, and a separate key names an adapter of it.
+/// Adds the adapter's key to the body: the server has one model, and a separate key names the adapter of a request.
 fn with_adapter(mut body: Value, model: &ServedModelName) -> JsonRequest {
     if let Some(adapter) = &model.adapter {
         body["lora_path"] = json!(adapter);

@@ -1,7 +1,7 @@
-//! vLLM: `/v1/completions` with `return_token_ids`, `prompt_logprobs` for given sequences, `reload_weights` by
-//! `/collective_rpc` (a server in development mode), adapters by `/v1/load_lora_adapter`.
+//! Implements vLLM's protocol: `/v1/completions` with `return_token_ids`, `prompt_logprobs` for given sequences,
+//! `reload_weights` by `/collective_rpc` (a server in development mode), adapters by `/v1/load_lora_adapter`.
 //!
-//! All sampling options are sent, because a server takes missing ones from the model's generation config.
+//! Requests contain all sampling options, because a server takes missing ones from the model's generation config.
 
 use super::form::{
     Dialect, EndpointTurnOutput, EndpointTurnRequest, ServedModelName, WeightUpdateApi, at, ids, list, logprob,
