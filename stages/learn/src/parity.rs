@@ -172,7 +172,7 @@ fn loss(name: &str, case: &Value) -> Result<Option<ComputedGrids>> {
         logprobs: grid(&inputs["logprobs"], "logprobs")?,
         old_logprobs: grid(&inputs["old_logprobs"], "old_logprobs")?,
         advantages: grid(&inputs["advantages"], "advantages")?,
-        // The geometric mean is a mean over sequences, whatever aggregation the file names.
+        // The geometric mean is a mean over sequences, regardless of the aggregation that the file names.
         weights: if name == "geo_mean" { equal_sequences(&mask) } else { aggregate(config)?.weights(&mask, None) },
         correction,
         mask,

@@ -9,9 +9,9 @@ pub const REWARD: &str = "preference";
 /// Two rows of a problem, each with its number of kept tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowPair {
-    /// Index of the better row and its number of kept tokens; 0 = the whole row.
+    /// Index of the better row and its number of kept tokens; 0 = all tokens.
     pub better: (usize, usize),
-    /// Index of the worse row and its number of kept tokens; 0 = the whole row.
+    /// Index of the worse row and its number of kept tokens; 0 = all tokens.
     pub worse: (usize, usize),
 }
 

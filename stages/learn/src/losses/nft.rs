@@ -199,7 +199,8 @@ mod tests {
         }
     }
 
-    /// Groups of `size` with `right` passes on the policy: the gradient against minus the advantages of `group`.
+    /// In groups of `size` rollouts, of which `right` pass, the gradient on the policy equals minus the advantages of
+    /// `group`.
     #[test]
     fn gradient_on_the_policy_equals_grpo_or_dr_grpo() {
         for (size, right) in [(2usize, 1usize), (8, 1), (8, 3), (8, 7), (16, 5)] {

@@ -1,4 +1,4 @@
-//! Compares two arms of one recipe by their reports and rollouts, to see what a mechanism changed.
+//! Compares two arms of one recipe by their reports and rollouts, to show the effects of a mechanism.
 //!
 //! A mechanism may affect quantities that no evaluation measures, such as a gradient norm, void turns, or tool calls
 //! per correct answer. Metrics of trajectories have a value per problem, so they are paired by problem and have an
@@ -89,7 +89,7 @@ fn arm_pair<T>(
 }
 
 /// Compares a metric of the reports. If only one arm has the metric, its value is shown without a difference, because a
-/// mechanism may report metrics of its own parts. Errors: data, if neither arm has the metric.
+/// mechanism may report metrics that other arms lack. Errors: data, if neither arm has the metric.
 fn compare_reports(
     name: &str,
     report_name: &str,
