@@ -73,7 +73,8 @@ struct LabelPrefix {
 
 impl Labeler<'_> {
     /// Samples rollouts, continues each from the end of every step, and labels the steps with the share of
-    /// continuations that succeed. Errors: data, if a replay differs or a row cannot be labeled; cancelled.
+    /// continuations that succeed. Errors: data, if a replay differs; invalid, if a rollout has several contexts;
+    /// cancelled.
     pub fn run(&self, context: &StageContext) -> Result<LabeledRollouts> {
         let mut sampler = self.policy.sampler(context.cpus)?;
         let rollouts = self.rollouts(&mut *sampler, context)?;
@@ -120,8 +121,8 @@ impl Labeler<'_> {
         }
     }
 
-    /// Sets the steps and the last label of a rollout; the other labels stay unknown. Errors: data, if the rollout has
-    /// several contexts.
+    /// Sets the steps and the last label of a rollout; the other labels stay unknown. Errors: invalid, if the rollout
+    /// has several contexts.
     fn prepare(&self, one: Rollout) -> Result<Trajectory> {
         let mut row = one.trajectory;
         expect_one_context([&row], "the policy's rollouts")?;
