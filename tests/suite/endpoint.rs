@@ -169,7 +169,7 @@ fn what_a_server_cannot_do_is_refused_before_the_run() {
     let truncated = backend("server: sglang").replace("max_turn_tokens: 12", "max_turn_tokens: 12, top_k: 5");
     refused(&s, &truncated, "log-probabilities after top-k and top-p");
     let two = backend("server: vllm").replace("models: [", "models: [\"${{ stages.base.model }}\", ");
-    refused(&s, &two, "the backend has one model, but the stage gets 2");
+    refused(&s, &two, "the backend serves one model, but 2 are wired");
 }
 
 #[test]

@@ -14,6 +14,8 @@ const PROBLEMS: &str = r#"{"question": "What is 1 + 1?", "answer": "2"}
 const SHIPPED: [&str; 2] = ["examples/harness", "python/adapters"];
 /// Comment before a workflow that cannot be checked, with the reason after it.
 const NOT_CHECKED: &str = "<!-- not checked: ";
+/// Mark of a block that the test of the tutorial checks.
+const TESTED: &str = "<!-- file: ";
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -81,7 +83,7 @@ fn yaml_blocks(text: &str) -> Vec<(usize, String)> {
             block.push_str(inner.get(indent..).unwrap_or(""));
             block.push('\n');
         }
-        if fence.trim_end() == "```yaml" && !before.starts_with(NOT_CHECKED) {
+        if fence.trim_end() == "```yaml" && !before.starts_with(NOT_CHECKED) && !before.starts_with(TESTED) {
             blocks.push((number + 2, block));
         }
         before = "";

@@ -279,7 +279,7 @@ fn contradictions_of_compare_are_found_by_check() {
     write(&s, "tiny", |text| text.replace("[baseline, treatment]", "[baseline, treatment, third]"));
     s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("two arms are compared, but 3 are wired");
     write(&s, "tiny", |text| text.replace("metrics: [void, reward]", "metrics: [rewards.answer]"));
-    s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("is one of trajectories, and none are");
+    s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("needs `trajectories`, which is not wired");
     write(&s, "tiny", |text| text.replace(", metrics: [void, reward]", ""));
     s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("nothing is compared");
 }

@@ -120,7 +120,7 @@ fn what_cannot_be_tried_is_told_with_what_to_do() {
     let with = |args: &[&str]| s.run(&[&["try", "agent.yaml"], args].concat());
     with(&["--stage", "rl"])
         .code(2)
-        .says("stage `rl` reads from `problems`, `sft`, which the store does not hold")
+        .says("stage `rl` reads from `problems`, `sft`, which is not in the store")
         .says("agent.yaml --until problems --until sft");
     with(&["--stage", "reinforce"])
         .code(2)

@@ -59,7 +59,7 @@ pub fn same_digest(a: &Digest, b: &Digest) -> bool {
     a.as_str().as_bytes().ct_eq(b.as_str().as_bytes()).into()
 }
 
-fn text<'r>(headers: &'r HeaderMap, name: HeaderName) -> Option<&'r str> {
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 

@@ -7,7 +7,7 @@
 //! file without a lock is a leftover, removed by the next reader. Several machines may share a home directory, so only
 //! files with this host's name count. Reading and taking slots are serialized by the file `lock`.
 //!
-//! A waiting attempt also holds a file, `<host>.wait.<number>`, with its request. [`queue`] decides whose turn it is:
+//! A waiting attempt also holds a file, `<host>.wait.<number>`, with its request. `queue` decides whose turn it is:
 //! first the user, and then the run, with the smallest holding. The attempts of a group take their slots all at once.
 
 mod group;

@@ -283,7 +283,7 @@ fn interpreter_is_reported_and_a_wrong_one_is_rejected() {
         opened.err().unwrap().to_string()
     };
     let old = refusal(json!({"kind": "python", "interpreter": "cpython", "version": "2.7"}));
-    assert!(old.contains("but `version` says 2.7"), "{old}");
+    assert!(old.contains("but `version` is 2.7"), "{old}");
     let none = refusal(json!({"kind": "python", "interpreter": "cpython", "program": "/nowhere/python"}));
     assert!(none.contains("cannot run `/nowhere/python`"), "{none}");
 }

@@ -149,7 +149,7 @@ fn non_boolean_condition_fails_with_help() {
     sim.rows = rows(1);
     assert_eq!(sim.finish(), RunOutcome::Failed);
     assert!(
-        sim.error("each[item=0]").contains("gives 0, not true or false; compare it"),
+        sim.error("each[item=0]").contains("is 0, not true or false; write a comparison"),
         "{}",
         sim.error("each[item=0]")
     );

@@ -105,5 +105,5 @@ fn a_missing_output_is_named_with_where_to_look() {
     result.outputs.clear();
     sim.feed(Input::Ended { node, attempt: 1, finished: crate::AttemptCompletion::succeeded(result) });
     assert_eq!(sim.finish(), RunOutcome::Failed);
-    assert!(sim.error("a").contains("left no output `out`; `trainyard logs` shows"), "{}", sim.error("a"));
+    assert!(sim.error("a").contains("wrote no output `out`; `trainyard logs` shows"), "{}", sim.error("a"));
 }

@@ -105,7 +105,7 @@ fn mistakes_are_named() {
         ("'open", "never closed"),
         ("1 < 2 < 3", "do not chain"),
         ("(1 < 2 < 3)", "do not chain"),
-        ("1 = 2", "no meaning"),
+        ("1 = 2", "unexpected character"),
         ("", "empty"),
         ("params.list[3]", "outside of this list"),
         ("params.map.x", "no key `x`"),

@@ -255,7 +255,7 @@ fn omitted_fields_are_counted() {
             omissions.counts().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>(),
         )
     };
-    let dropped = ["1 rows without an agent message", "1 rows with infrastructure failures"];
+    let dropped = ["1 rows with infrastructure failures", "1 rows without an agent message"];
     let (row, omissions) = of("trl");
     assert_eq!(omissions, dropped);
     assert!(

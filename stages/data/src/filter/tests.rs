@@ -253,7 +253,7 @@ fn patterns_look_at_the_chosen_text() {
     assert_eq!(judge(json!({"pattern": "please", "of": "conversation"})), ["", "no_match"]);
     assert_eq!(judge(json!({"pattern": "please", "of": "conversation", "reject": true})), ["match", ""]);
     assert_eq!(judge(json!({"pattern": "^[0-9]$"})), ["", "no_match"], "the second row has no answer");
-    refuses(json!({"kind": "pattern", "pattern": "("}), "no regular expression");
+    refuses(json!({"kind": "pattern", "pattern": "("}), "not a regular expression");
 }
 
 /// Returns a rule whose program responds to every request with the rows that the shell code `work` sets.

@@ -75,7 +75,7 @@ fn training_is_deterministic_and_learns_merges() {
     // The letters of special tokens are not learned from.
     assert!(a.token_id("tool").is_none());
     assert!(train_bpe(CORPUS, 261, &special::CHATML_SET).unwrap_err().help.unwrap().contains("261"));
-    assert!(train_bpe([""], 400, &[]).unwrap_err().message.contains("no text"));
+    assert!(train_bpe([""], 400, &[]).unwrap_err().message.contains("is empty"));
 }
 
 #[test]

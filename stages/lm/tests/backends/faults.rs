@@ -155,7 +155,7 @@ fn other_http_servers_are_rejected() {
         MockServerFault::Status(302, vec![("location", "http://example.org/")], String::new()),
     );
     let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
-    assert!(error.kind == ErrorKind::Invalid && error.message.contains("elsewhere"), "{error}");
+    assert!(error.kind == ErrorKind::Invalid && error.message.contains("redirects the request"), "{error}");
 }
 
 #[test]

@@ -129,7 +129,7 @@ async fn batches_of_other_positions_are_rejected() {
     let sound = four_batches().await;
     let swapped = [sound[0].clone(), sound[2].clone(), sound[1].clone()];
     let error: Error = read_of(&swapped).await.unwrap_err();
-    assert!(error.message.contains("says run 20260102-030405-00000a batch 2"), "{error}");
+    assert!(error.message.contains("names run 20260102-030405-00000a batch 2"), "{error}");
     let other = String::from_utf8(sound[1].to_vec()).unwrap().replace("00000a", "00000b");
     let error = read_of(&[sound[0].clone(), other.into()]).await.unwrap_err();
     assert!(error.message.contains("00000b"), "{error}");

@@ -238,7 +238,7 @@ fn failed_handshake_is_repeated_by_the_next_request() {
         _ => echo(line),
     });
     let peer = service(&url, json!({}));
-    for words in ["cannot be used: LookupError: none", "speaks version 2 of the protocol"] {
+    for words in ["cannot be used: LookupError: none", "uses version 2 of the protocol"] {
         let error = outage(call_score(&*peer, &json!({})));
         assert!(error.kind == ErrorKind::Invalid && error.message.contains(words), "{error}");
     }
