@@ -4,15 +4,15 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use trainyard_spec::expression::Reference;
+use trainyard_spec::expression::ExprReference;
 use trainyard_spec::{Expression, Scope};
 
 struct Known;
 
-impl Scope<Reference> for Known {
-    fn value(&self, reference: &Reference) -> Option<Value> {
+impl Scope<ExprReference> for Known {
+    fn value(&self, reference: &ExprReference) -> Option<Value> {
         match reference {
-            Reference::Param(name) => match name.as_str() {
+            ExprReference::Param(name) => match name.as_str() {
                 "steps" => Some(json!(200)),
                 "lr" => Some(json!(0.5)),
                 "name" => Some(json!("qwen")),
@@ -21,10 +21,10 @@ impl Scope<Reference> for Known {
                 "none" => Some(json!(null)),
                 _ => None,
             },
-            Reference::Matrix(axis) => (axis == "seed").then(|| json!(-1)),
-            Reference::Item => Some(json!({"id": "x", "n": 1.5})),
-            Reference::Metric { stage, .. } => (stage == "gate").then(|| json!(0.25)),
-            Reference::Status { stage } => (stage == "gate").then(|| json!("succeeded")),
+            ExprReference::Matrix(axis) => (axis == "seed").then(|| json!(-1)),
+            ExprReference::Item => Some(json!({"id": "x", "n": 1.5})),
+            ExprReference::Metric { stage, .. } => (stage == "gate").then(|| json!(0.25)),
+            ExprReference::Status { stage } => (stage == "gate").then(|| json!("succeeded")),
             _ => None,
         }
     }

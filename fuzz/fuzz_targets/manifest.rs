@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptResult, AttemptSpec, CheckpointRecord};
 use trainyard_core::{Digest, Manifest, RunId, StageKey};
-use trainyard_store::manifests::Newest;
-use trainyard_store::{Collected, Policy, Store, StoreOptions, layout};
+use trainyard_store::manifests::NewestManifest;
+use trainyard_store::{CollectedManifest, GarbagePolicy, Store, StoreOptions, layout};
 
 /// Asserts that a value that is read, written and read again is unchanged.
 fn again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {
@@ -32,8 +32,8 @@ async fn in_a_store(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
     store.create(&layout::manifest(&stage, 0), bytes.clone()).await.expect("memory takes it");
     let newest = store.newest(&stage).await;
-    let policy = Policy { older_than: Duration::ZERO, keep_last: Some(1), runs_older_than: Some(Duration::ZERO) };
-    if let Ok(Newest::Sound(manifest)) = &newest {
+    let policy = GarbagePolicy { older_than: Duration::ZERO, keep_last: Some(1), runs_older_than: Some(Duration::ZERO) };
+    if let Ok(NewestManifest::Sound(manifest)) = &newest {
         let mut files = manifest.outputs.values().flat_map(|output| &output.files);
         assert!(files.all(|file| file.stays_inside()));
         let named = manifest.outputs.values().flat_map(|output| &output.files).any(|file| file.digest == object);
@@ -60,7 +60,7 @@ async fn in_a_store(data: &[u8]) {
 
 fuzz_target!(|data: &[u8]| {
     again::<Manifest>(data);
-    again::<Collected>(data);
+    again::<CollectedManifest>(data);
     again::<CheckpointRecord>(data);
     again::<AttemptSpec>(data);
     again::<AttemptResult>(data);

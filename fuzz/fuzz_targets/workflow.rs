@@ -10,14 +10,14 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use std::path::Path;
 use trainyard_core::{Digest, Error, Result};
-use trainyard_spec::compile::{Request, compile};
-use trainyard_spec::site::{self, ExecutorOptions, Pool, Site, Surroundings};
-use trainyard_spec::{Diagnostic, Files, Sources, draw};
+use trainyard_spec::compile::{CompileRequest, compile};
+use trainyard_spec::site::{self, ExecutorOptions, SitePool, Site, SiteContext};
+use trainyard_spec::{Diagnostic, FileSystem, Sources, draw};
 
 /// Two files in memory; every other name is missing.
 struct Two<'a>(&'a str, &'a str);
 
-impl Files for Two<'_> {
+impl FileSystem for Two<'_> {
     fn read(&self, path: &Path) -> Result<String> {
         match path.to_str() {
             Some("/w/f.yaml") => Ok(self.0.to_string()),
@@ -47,9 +47,9 @@ fn places(diagnostics: &[Diagnostic], sources: &Sources) {
 fuzz_target!(|text: &str| {
     let (first, second) = text.split_once("\n####\n").unwrap_or((text, ""));
     let files = Two(first, second);
-    let machine = Pool::local(2, 8 << 30, Vec::new());
+    let machine = SitePool::local(2, 8 << 30, Vec::new());
     let kinds = catalogue::Kinds::new();
-    let compiled = compile(&Request {
+    let compiled = compile(&CompileRequest {
         files: &files,
         path: Path::new("/w/f.yaml"),
         working_directory: Path::new("/w"),
@@ -86,7 +86,7 @@ fuzz_target!(|text: &str| {
         }],
     });
     let check_store = trainyard_store::Store::check_url;
-    let surroundings = Surroundings { this_machine: &machine, executors: &executors, tracker: &tracker, check_store };
+    let surroundings = SiteContext { this_machine: &machine, executors: &executors, tracker: &tracker, check_store };
     let (_, diagnostics, sources) = site::read(&files, Path::new("/w/f.yaml"), surroundings);
     places(&diagnostics, &sources);
 });
