@@ -32,7 +32,8 @@ async fn in_a_store(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
     store.create(&layout::manifest(&stage, 0), bytes.clone()).await.expect("memory takes it");
     let newest = store.newest(&stage).await;
-    let policy = GarbagePolicy { older_than: Duration::ZERO, keep_last: Some(1), runs_older_than: Some(Duration::ZERO) };
+    let policy =
+        GarbagePolicy { older_than: Duration::ZERO, keep_last: Some(1), runs_older_than: Some(Duration::ZERO) };
     if let Ok(NewestManifest::Sound(manifest)) = &newest {
         let mut files = manifest.outputs.values().flat_map(|output| &output.files);
         assert!(files.all(|file| file.stays_inside()));

@@ -331,6 +331,6 @@ async fn only_local_requests_are_accepted_without_tokens() {
     assert_eq!(status("evil.example:8675", None).await, 403);
     assert_eq!(status("127.0.0.1:8675", Some("http://127.0.0.1:8675")).await, 200);
     assert_eq!(status("127.0.0.1:8675", Some("https://evil.example")).await, 403);
-    let nobody = super::bind("0.0.0.0:0".parse().unwrap(), &ApiTokens::default()).await;
-    assert!(nobody.unwrap_err().message.contains("the server requires no token"));
+    let unprotected = super::bind("0.0.0.0:0".parse().unwrap(), &ApiTokens::default()).await;
+    assert!(unprotected.unwrap_err().message.contains("the server requires no token"));
 }

@@ -71,7 +71,7 @@ fn nothing() -> Vec<String> {
 #[test]
 fn tick_fires_exactly_when_due() {
     let mut fixture = ScheduleFixture::new("0 * * * *", |_| {});
-    assert_eq!(fixture.look(MIDNIGHT + 1), nothing(), "the tick at which it was defined is none of its own");
+    assert_eq!(fixture.look(MIDNIGHT + 1), nothing(), "a schedule has no tick at the time of its definition");
     assert_eq!(fixture.look(MIDNIGHT + HOUR - 1), nothing());
     assert_eq!(fixture.look(MIDNIGHT + HOUR), ["+60"]);
     assert_eq!(fixture.look(MIDNIGHT + HOUR + 500), nothing());

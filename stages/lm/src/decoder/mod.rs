@@ -17,6 +17,8 @@ mod matrices;
 #[cfg(test)]
 mod memory_tests;
 mod projection;
+#[cfg(test)]
+mod rejection_tests;
 mod state;
 #[cfg(test)]
 mod tests;
