@@ -14,7 +14,7 @@ SOUND = {
     "filter/mod.rs": "pub mod length;\nmod rule;\npub use rule::Rule;\npub const MOST: usize = 8;\n",
     "filter/rule.rs": "pub trait Rule {}\n",
     "filter/length.rs": "use super::{MOST, Rule};\npub struct Length([u8; MOST]);\nimpl Rule for Length {}\n",
-    "run.rs": "use crate::Rule;\npub fn run(_: &dyn Rule) -> crate::filter::length::Length { todo!() }\n",
+    "run.rs": "use crate::Rule;\npub fn run(_: &dyn Rule) -> crate::filter::length::Length { loop {} }\n",
 }
 
 
@@ -47,7 +47,7 @@ class Circles(unittest.TestCase):
         ]))
 
     def test_a_circle_of_a_parent_and_its_child(self):
-        files = {**SOUND, "filter/mod.rs": SOUND["filter/mod.rs"] + "pub fn all() -> length::Length { todo!() }\n"}
+        files = {**SOUND, "filter/mod.rs": SOUND["filter/mod.rs"] + "pub fn all() -> length::Length { loop {} }\n"}
         status, lines = circles(files)
         self.assertEqual((status, lines[0], len(lines)), (1, "circle of files in crate:", 3))
 
