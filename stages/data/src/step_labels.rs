@@ -29,8 +29,8 @@ use trainyard_api::{Family, Ports, PreparedOptions, Slot, Stage, StageContext, p
 use trainyard_core::{
     ArtifactKind, Cardinality, DeclaredMetrics, Error, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
 };
+use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, math_problems};
-use trainyard_envs::{Environment, ToolHost};
 use trainyard_tables::{Message, Problem, Trajectory};
 
 /// Options of `data/step_labels`.

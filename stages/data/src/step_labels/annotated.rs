@@ -127,3 +127,14 @@ fn labeled(
     trajectory.reward = outcome;
     trajectory
 }
+
+#[cfg(test)]
+mod tests {
+    use super::in_answer_form;
+
+    #[test]
+    fn solutions_without_an_answer_line_keep_their_text() {
+        assert_eq!(in_answer_form("x\nA: 1,800"), "x\n#### 1800");
+        assert_eq!(in_answer_form("x\nThe answer"), "x\nThe answer");
+    }
+}

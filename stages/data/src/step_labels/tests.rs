@@ -87,12 +87,6 @@ fn endless_solutions_are_dropped_and_counted() {
 }
 
 #[test]
-fn solutions_without_an_answer_line_keep_their_text() {
-    assert_eq!(in_answer_form("x\nA: 1,800"), "x\n#### 1800");
-    assert_eq!(in_answer_form("x\nThe answer"), "x\nThe answer");
-}
-
-#[test]
 fn real_solutions_are_labeled_by_half() {
     let Some(file) = real("gsm8k/example_model_solutions.jsonl") else { return };
     let reading = crate::import::ImportContext { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
