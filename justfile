@@ -2,9 +2,13 @@
 default:
     @just --list
 
-# Everything that CI runs.
-ci:
-    bash .ci/run
+# The checks that every change must pass, and a third of the long ones; `just ci --all` runs all (docs/contributing).
+ci *steps:
+    bash .ci/run {{steps}}
+
+# Format, walls, prose, and the tests that take less than two minutes after a build.
+quick:
+    bash .ci/run format walls quick
 
 # Format, lint, and check the walls, the prose and the names in pages.
 check:
