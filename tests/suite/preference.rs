@@ -160,7 +160,7 @@ fn the_shipped_workflow_keeps_its_test_problems_apart_and_its_placebo_equal() {
     let text = file("preference.yaml");
     s.write("preference.yaml", &text);
     s.run(&["check", "preference.yaml"]).code(0);
-    s.write("leaking.yaml", text.replacen("${{ stages.practice.problems }}", "${{ stages.test.problems }}", 1));
+    s.write("leaking.yaml", text.replacen("stages.synthesize.problems_rl", "stages.synthesize.problems_test", 1));
     s.run(&["check", "leaking.yaml"]).code(2).says("must not see the evaluation set `test`");
     let block = |stage: &str| {
         let (_, rest) = text.split_once(&format!("\n  {stage}:\n")).unwrap();

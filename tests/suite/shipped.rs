@@ -10,14 +10,14 @@ fn shipped(name: &str) -> String {
 fn the_quickstart_refuses_to_learn_from_its_test_problems() {
     let s = Sandbox::new();
     let text = shipped("quickstart.yaml");
-    for (port, stage) in [("problems", "practice"), ("validation", "validation"), ("problems", "prm_problems")] {
-        let wired = |stage: &str| format!("{port}: ${{{{ stages.{stage}.problems }}}}");
-        assert!(text.contains(&wired(stage)), "{port}");
-        s.write("wired.yaml", text.replace(&wired(stage), &wired("test")));
+    for (port, split) in [("problems", "rl"), ("validation", "validation"), ("problems", "prm")] {
+        let wired = |split: &str| format!("{port}: ${{{{ stages.synthesize.problems_{split} }}}}");
+        assert!(text.contains(&wired(split)), "{port}");
+        s.write("wired.yaml", text.replace(&wired(split), &wired("test")));
         let found = s.run(&["check", "wired.yaml", "--format", "json"]).code(2).json();
         assert!(
             found["diagnostics"].to_string().contains("must not see the evaluation set `test`"),
-            "{stage}: {found}"
+            "{split}: {found}"
         );
     }
 }

@@ -133,6 +133,10 @@ impl StageContext {
             .map(PathBuf::as_path)
             .ok_or_else(|| Error::bug(format!("this stage has no output `{port}`")))
     }
+    /// Returns the names of the output ports.
+    pub fn output_ports(&self) -> impl Iterator<Item = &str> {
+        self.output_folders.keys().map(String::as_str)
+    }
     /// Returns the path of the Parquet file of a table output.
     pub fn output_parquet(&self, port: &str) -> Result<PathBuf> {
         Ok(self.output(port)?.join("data.parquet"))

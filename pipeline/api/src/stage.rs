@@ -125,6 +125,11 @@ pub trait PreparedOptions: Send + 'static {
     fn needs(&self) -> Vec<&'static str> {
         Vec::new()
     }
+    /// Returns the names of the outputs whose ports have a placeholder, such as `problems_test`; `None` if only the
+    /// data determine them.
+    fn output_names(&self) -> Option<Vec<String>> {
+        Some(Vec::new())
+    }
     /// Returns facts about the outputs that are known before the run, by output port: `problems` → `environment` →
     /// `countdown`. Downstream stages receive them in `problems_with`.
     fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
@@ -182,6 +187,8 @@ pub trait DynPreparedOptions: Send {
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem>;
     /// See [`PreparedOptions::facts`].
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts>;
+    /// See [`PreparedOptions::output_names`].
+    fn output_names(&self) -> Option<Vec<String>>;
     /// See [`PreparedOptions::needs`].
     fn needs(&self) -> Vec<&'static str>;
     /// See [`Stage::declared_metrics`].
@@ -219,6 +226,9 @@ impl<S: Stage> DynPreparedOptions for ErasedOptions<'_, S> {
     }
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         self.prepared.facts(inputs)
+    }
+    fn output_names(&self) -> Option<Vec<String>> {
+        self.prepared.output_names()
     }
     fn needs(&self) -> Vec<&'static str> {
         self.prepared.needs()
@@ -258,6 +268,9 @@ impl ValidatedOptions for ValidOptions<'_> {
     }
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         self.prepared.facts(inputs)
+    }
+    fn output_names(&self) -> Option<Vec<String>> {
+        self.prepared.output_names()
     }
     fn declared(&self, producers: &Producers) -> DeclaredMetrics {
         self.prepared.declared_metrics(producers)

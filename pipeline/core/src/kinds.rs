@@ -4,7 +4,7 @@
 
 use crate::artifact::ArtifactKind;
 use crate::error::{Error, Result};
-use crate::metric::{DeclaredMetrics, MetricRead, Producers};
+use crate::metric::{DeclaredMetrics, MetricRead, Producers, matches_pattern};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,7 +26,9 @@ pub enum Cardinality {
 /// An input or output port.
 #[derive(Debug, Clone, Serialize)]
 pub struct PortInfo {
-    /// Name under `with`, or after the stage id in a reference.
+    /// Name under `with`, or after the stage id in a reference. The name of an output may have a placeholder, as in
+    /// `problems_<split>`. The options then give the names ([`ValidatedOptions::output_names`]), and the stage
+    /// publishes those that the workflow refers to.
     pub name: &'static str,
     /// Kind of artifact.
     pub kind: ArtifactKind,
@@ -34,6 +36,13 @@ pub struct PortInfo {
     pub cardinality: Cardinality,
     /// One sentence of documentation.
     pub doc: &'static str,
+}
+
+impl PortInfo {
+    /// Returns whether the options give the names of the outputs.
+    pub fn is_family(&self) -> bool {
+        self.name.contains('<')
+    }
 }
 
 /// Placement of a kind's attempts.
@@ -88,9 +97,10 @@ impl KindInfo {
     pub fn input(&self, name: &str) -> Option<&PortInfo> {
         self.inputs.iter().find(|p| p.name == name)
     }
-    /// Returns the output port of this name.
+    /// Returns the output port of this name, or else the family of ports that covers it.
     pub fn output(&self, name: &str) -> Option<&PortInfo> {
-        self.outputs.iter().find(|p| p.name == name)
+        let exact = self.outputs.iter().find(|p| p.name == name);
+        exact.or_else(|| self.outputs.iter().find(|p| p.is_family() && matches_pattern(p.name, name)))
     }
 }
 
@@ -272,6 +282,10 @@ pub trait ValidatedOptions {
     /// Returns the known facts about the outputs before the stage runs, by output port.
     fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         BTreeMap::new()
+    }
+    /// Returns the names of the outputs whose ports have a placeholder; `None` if only the data determine them.
+    fn output_names(&self) -> Option<Vec<String>> {
+        Some(Vec::new())
     }
     /// Returns the metrics and comparisons that the stage reports after these producers.
     fn declared(&self, _producers: &Producers) -> DeclaredMetrics {

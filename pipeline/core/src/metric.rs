@@ -184,7 +184,7 @@ impl MetricInfo {
 
 /// Matches a name against a pattern whose `<int>` is a whole number and whose other `<words>` are names of letters,
 /// digits, `_` and `-`.
-fn matches_pattern(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('<') else { return pattern == name };
     let Some((word, after)) = rest.split_once('>') else { return pattern == name };
     let Some(tail) = name.strip_prefix(before) else { return false };

@@ -9,8 +9,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_core::attempt::{AttemptInput, AttemptResources, AttemptSpec};
-use trainyard_core::{Cardinality, Digest, Error, Placement, Result};
+use trainyard_core::attempt::{AttemptInput, AttemptOutput, AttemptResources, AttemptSpec};
+use trainyard_core::{Cardinality, Digest, Error, Placement, PortInfo, Result};
 use trainyard_spec::expression::value_text;
 use trainyard_spec::plan::{CacheMode, InputBinding, PlanNode, StageOutput};
 
@@ -102,9 +102,7 @@ impl RunEngine {
             CacheMode::Salt(salt) => Some(salt.as_str()),
             CacheMode::Enabled | CacheMode::Disabled => None,
         };
-        // The catalog fixes the outputs of its kinds. Those of `run` stages are declared in the file, so they are part
-        // of the computation.
-        let outputs = if self.setup.catalogue.kind(&plan.kind).is_none() { Some(&plan.outputs) } else { None };
+        let chosen = self.chosen_outputs(plan);
         let beside = self.digests_beside(node);
         let identity = StageIdentity {
             kind: &plan.kind,
@@ -113,7 +111,7 @@ impl RunEngine {
             sources: &plan.sources,
             inputs: &inputs,
             env: &env,
-            outputs,
+            outputs: chosen.as_ref(),
             salt,
             beside: &beside,
         };
@@ -141,6 +139,15 @@ impl RunEngine {
             peers: Vec::new(),
             wait_millis: None,
         })
+    }
+
+    /// Returns the outputs that the file chooses, which are part of the computation: those of a `run` stage, and those
+    /// of a kind whose ports have a placeholder. The catalogue fixes all others.
+    fn chosen_outputs(&self, plan: &PlanNode) -> Option<BTreeMap<String, AttemptOutput>> {
+        let Some(info) = self.setup.catalogue.kind(&plan.kind) else { return Some(plan.outputs.clone()) };
+        let named = plan.outputs.iter().filter(|(name, _)| info.output(name).is_some_and(PortInfo::is_family));
+        let named: BTreeMap<_, _> = named.map(|(name, output)| (name.clone(), output.clone())).collect();
+        (!named.is_empty()).then_some(named)
     }
 
     fn secrets_of(&self, state: &NodeState) -> Result<BTreeMap<String, String>> {

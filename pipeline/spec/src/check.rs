@@ -9,6 +9,7 @@ mod checker;
 mod condition;
 mod config;
 mod evaluation;
+mod families;
 mod graph;
 mod inputs;
 mod metrics;
@@ -51,7 +52,7 @@ pub struct CheckedStages {
 /// Runs all passes.
 pub fn check(expanded: &ExpandedWorkflow<'_>, site: &Site) -> CheckedStages {
     let mut checker = Checker::new(expanded, site);
-    let nodes: Vec<Option<PlanNode>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
+    let mut nodes: Vec<Option<PlanNode>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
     checker.groups(&nodes);
     let order = checker.order();
     checker.check_wiring(order.as_ref(), &nodes);
@@ -60,6 +61,7 @@ pub fn check(expanded: &ExpandedWorkflow<'_>, site: &Site) -> CheckedStages {
     checker.placement(&nodes);
     checker.repetition(&nodes);
     let outputs = checker.outputs();
+    checker.output_families(&mut nodes);
     let schedule = checker.schedule();
     CheckedStages { nodes, links: checker.links, order, outputs, schedule, diagnostics: checker.diagnostics }
 }

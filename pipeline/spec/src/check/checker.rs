@@ -51,6 +51,8 @@ pub(super) struct Checker<'e> {
     pub site: &'e Site,
     pub diagnostics: Vec<Diagnostic>,
     pub links: Vec<StageLink>,
+    /// Outputs that files export: draft, port and position.
+    pub exports: Vec<(usize, String, Span)>,
     /// Content of the sources that were looked up, by location.
     pub looked_up: HashMap<String, Result<SourceRef, Error>>,
     /// Metrics that checks and expressions name.
@@ -73,6 +75,7 @@ impl<'e> Checker<'e> {
             site,
             diagnostics: Vec::new(),
             links: Vec::new(),
+            exports: Vec::new(),
             looked_up: HashMap::new(),
             uses: Vec::new(),
             index,

@@ -30,6 +30,7 @@ impl Checker<'_> {
                     Ok(_) if space > 0 => {}
                     Ok(targets) => match targets.items.as_slice() {
                         [one] if !targets.list => {
+                            self.exports.push((one.draft, one.port.clone(), bound.span));
                             exported.insert(entry.key.clone(), (expanded.key(one.draft).clone(), one.port.clone()));
                         }
                         _ => {

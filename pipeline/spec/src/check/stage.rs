@@ -298,7 +298,7 @@ impl StageProperties {
             placement: info.placement,
             all_cpus: info.all_cpus,
             main_metric: info.main_metric.map(str::to_string),
-            outputs: info.outputs.iter().map(output).collect(),
+            outputs: info.outputs.iter().filter(|port| !port.is_family()).map(output).collect(),
         }
     }
     fn run(ports: &RunPorts) -> Self {

@@ -38,7 +38,10 @@ use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, EnvironmentSlot, Environments, word_problems};
 use trainyard_envs::programs::log;
 use trainyard_envs::tools::{ToolHost, tools_json};
+use trainyard_tables::Problem;
 
+/// Prefix of the outputs that have one split each.
+const SPLIT_OUTPUT: &str = "problems_";
 /// The method that queries a model.
 const TEACHER: &str = "teacher";
 
@@ -105,6 +108,12 @@ impl Stage for SynthesizeStage {
                     ArtifactKind::Report,
                     One,
                     "Counts, and the n-gram coverage of test questions by the training texts.",
+                ),
+                port(
+                    "problems_<split>",
+                    ArtifactKind::Problems,
+                    One,
+                    "The problems of one split, as `problems_test`. Published if the workflow refers to it.",
                 ),
                 port("requests", ArtifactKind::Table, Optional, "Requests to the teacher, with their responses."),
             ],
@@ -239,7 +248,13 @@ impl PreparedOptions for PreparedSynthesis {
             _ => inputs.shared_fact("problems", ENVIRONMENT),
         };
         let facts: Facts = kind.map(|kind| (ENVIRONMENT.to_string(), kind.clone())).into_iter().collect();
-        ["problems", "demonstrations"].map(|port| (port.to_string(), facts.clone())).into()
+        let ports = ["problems", "demonstrations"].map(str::to_string);
+        ports.into_iter().chain(self.output_names().into_iter().flatten()).map(|port| (port, facts.clone())).collect()
+    }
+
+    fn output_names(&self) -> Option<Vec<String>> {
+        let makes_splits = self.method.as_ref().is_ok_and(|method| !method.keeps_given_problems());
+        makes_splits.then(|| self.config.splits.keys().map(|split| format!("{SPLIT_OUTPUT}{split}")).collect())
     }
 }
 
@@ -274,7 +289,22 @@ fn publish(mut output: SynthesisOutput, declared: &DeclaredMetrics, context: &mu
     }
     context.write_report("report", output.report, declared)?;
     io::write_problems(&context.output_parquet("problems")?, &output.problems)?;
+    write_splits(&output.problems, context)?;
     io::write_trajectories(&context.output_parquet("demonstrations")?, &output.demonstrations)
+}
+
+/// Writes the outputs that have one split each. Errors: data (no problem is in the split).
+fn write_splits(problems: &[Problem], context: &StageContext) -> Result<()> {
+    for port in context.output_ports() {
+        let Some(split) = port.strip_prefix(SPLIT_OUTPUT) else { continue };
+        let rows: Vec<_> = problems.iter().filter(|problem| problem.split == split).cloned().collect();
+        if rows.is_empty() {
+            return Err(Error::data(format!("no problem is in the split `{split}`, so the output `{port}` is empty"))
+                .help("refer to a split that the column `split` of the problems has"));
+        }
+        io::write_problems(&context.output_parquet(port)?, &rows)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
