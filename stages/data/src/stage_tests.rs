@@ -59,7 +59,7 @@ fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, Path
         secrets: trainyard_core::Secrets::default(),
     };
     std::fs::create_dir_all(&context.scratch).unwrap();
-    for output in &stage.info().outputs {
+    for output in stage.info().outputs.iter().filter(|port| !port.is_family()) {
         std::fs::create_dir_all(folder.join(output.name)).unwrap();
         context.output_folders.insert(output.name.into(), folder.join(output.name));
     }
