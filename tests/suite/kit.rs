@@ -92,7 +92,7 @@ impl Sandbox {
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
-    /// Returns a command of the binary with arguments, in this folder, with separate slots.
+    /// Returns a command that runs the binary in this folder, with a `TRAINYARD_HOME` below it.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trainyard"));
         command

@@ -1,4 +1,4 @@
-//! Defines families of parts, which stages compose. Options name a part by a map with a `kind` (`{kind: clip,
+//! Defines families: sets of interchangeable parts, of which stages are composed. Options name a part by a map with a `kind` (`{kind: clip,
 //! clip_high: 0.28}`) or by a bare name (`clip`).
 //!
 //! All families have the same form, so that the catalogue, the schema and the pages handle them alike. A [`Family`] is

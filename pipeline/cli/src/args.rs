@@ -51,7 +51,7 @@ pub struct LogArgs {
     /// Attempts inherit it. [env: TRAINYARD_LOG] [default: warn]
     #[arg(long, value_name = "FILTER", global = true)]
     pub log: Option<String>,
-    /// Format of the diagnostics on stderr: lines of text, or of JSON. [env: TRAINYARD_LOG_FORMAT] [default: text]
+    /// Format of diagnostics on stderr. [env: TRAINYARD_LOG_FORMAT] [default: text]
     #[arg(long, value_name = "FORMAT", value_enum, global = true)]
     pub log_format: Option<LogFormat>,
 }

@@ -22,7 +22,7 @@ const COUNTS: [(&str, &str, &str); 6] = [
     (
         "ignored_sampling",
         "calls per rollout",
-        "Calls whose sampling options differ from the policy's and were ignored.",
+        "Calls that set sampling options different from the policy's; those options were ignored.",
     ),
 ];
 

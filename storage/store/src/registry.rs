@@ -10,7 +10,7 @@ pub(crate) fn scheme(name: &str) -> Option<&'static Scheme> {
     BUCKETS.into_iter().find(|scheme| scheme.name == name)
 }
 
-/// Returns the scheme that a name means, ignoring case, aliases included.
+/// Resolves the name or alias of a scheme, ignoring case.
 pub(crate) fn resolve_alias(name: &str) -> Option<&'static Scheme> {
     let name = name.to_lowercase();
     BUCKETS.into_iter().find(|scheme| scheme.name == name || scheme.aliases.contains(&name.as_str()))

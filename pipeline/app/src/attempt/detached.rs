@@ -1,9 +1,9 @@
 //! Runs a detached attempt, which communicates only through its folder of the store: its spec, the request to stop, its
 //! log and its result.
 //!
-//! The stage runs on the main thread. Meanwhile the worker of the runtime writes heartbeats and the log, checks for the
-//! request to stop and for a live writer of the run, and handles SIGTERM, the first signal that Slurm, Kubernetes and
-//! Ray send. A separate thread, which needs neither the store nor the stage, enforces the end: at the deadline, or
+//! The stage runs on the main thread. Meanwhile a runtime worker writes heartbeats and the log, polls for a request to
+//! stop, verifies that the run still has a live writer, and handles SIGTERM, the first signal that Slurm, Kubernetes
+//! and Ray send. A separate thread, which needs neither the store nor the stage, enforces the end: at the deadline, or
 //! after another reason to stop, the stage gets a grace period. Then the thread kills all processes that the attempt
 //! started and exits the process. Panics of the attempt and SIGKILL leave no record; the executor detects them.
 

@@ -25,7 +25,7 @@ struct JobQueue<'s> {
 }
 
 impl<'s, 'e> ThreadPool<'s, 'e> {
-    /// Creates a pool without threads; later threads are spawned in the scope `threads`.
+    /// Creates an empty pool. Threads are spawned on demand in the scope `threads`.
     pub fn new(threads: &'s Scope<'s, 'e>) -> Self {
         let (jobs, receiver) = channel();
         let queue = Arc::new(JobQueue { jobs: Mutex::new(receiver), idle: AtomicUsize::new(0) });

@@ -117,7 +117,7 @@ fn version(at: i64) -> ProtobufMessage {
     wall_time(at).text(3, "brain.Event:2")
 }
 
-/// Returns the event of one point. Fields of a summary's value: 1 tag, 2 number.
+/// Encodes a data point as a TensorBoard event. In `Summary.Value`, field 1 is the tag and field 2 the number.
 fn scalar(at: i64, step: u64, tag: &str, value: f64) -> ProtobufMessage {
     let number = ProtobufMessage::default().text(1, tag).float(2, value as f32);
     wall_time(at).number(2, step).message(5, &ProtobufMessage::default().message(1, &number))

@@ -92,7 +92,7 @@ fn holder(line: &str) -> Result<TokenHolder> {
     let role = match *role {
         "viewer" => Role::Viewer,
         "operator" => Role::Operator,
-        _ => return Err(wrong("the role is neither viewer nor operator")),
+        _ => return Err(wrong("the role must be `viewer` or `operator`")),
     };
     let hash = match token.strip_prefix(HASHED) {
         Some(hash) => Digest::try_from(hash.to_lowercase()).map_err(|_| wrong("the token is not a SHA-256 digest"))?,

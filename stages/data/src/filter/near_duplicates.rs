@@ -49,7 +49,7 @@ struct Sketch {
 
 impl PartOptions for NearDuplicates {
     const KIND: &'static str = "near_duplicates";
-    const SUMMARY: &'static str = "keeps the first of rows that nearly repeat each other";
+    const SUMMARY: &'static str = "keeps the first row of each group of near-duplicates";
     const DOC: &'static str = "Rejects rows whose set of shingles (`ngram` consecutive words) has at least the\n\
         Jaccard similarity `threshold` with that of an earlier kept row. Candidates are found by MinHash with `bands`\n\
         bands of `rows` hash functions, then compared exactly: a pair may be missed, but nothing below the threshold\n\

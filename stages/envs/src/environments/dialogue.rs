@@ -1,9 +1,9 @@
-//! Implements the dialogue that question environments share: a turn with tool calls gets their results, and a turn
-//! without calls is the answer.
+//! Implements the dialogue that question environments share: a turn with tool calls is followed by their results,
+//! and a turn without calls is the answer.
 //!
 //! - Without tools, every turn is an answer, regardless of its form.
 //! - An unreadable call, or a call to an unknown tool, gets an error message that the agent sees.
-//! - An environment may add an [`EpisodeState`] with custom tools and control over the continuation after a turn.
+//! - An environment may add an [`EpisodeState`] with custom tools, which also decides whether the episode continues.
 //! - An empty turn ends the episode with `end`, a truncated turn with `length`.
 //! - Calls in the last allowed turn end the episode with `turns`, calls beyond the limit with `tool_limit`; neither are
 //!   run.

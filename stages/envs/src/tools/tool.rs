@@ -12,8 +12,7 @@ use trainyard_core::{Error, Result};
 pub trait AgentTool: Send + Sync {
     /// Returns the name in the registry and in calls.
     fn name(&self) -> &'static str;
-    /// Returns the descriptions for the model, as far as they are known without starting a program. Most tools have
-    /// one.
+    /// Returns the tool descriptions that are known without starting a program. Most tools have exactly one.
     fn specs(&self) -> Vec<ToolSpec>;
     /// Returns the descriptions for the model. Starts the user program or server that supplies them, if there is one.
     fn offered(&self, _host: &Arc<ToolHost>) -> Result<Vec<ToolSpec>> {

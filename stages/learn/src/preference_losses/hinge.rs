@@ -14,7 +14,7 @@ pub struct Hinge {
     /// Factor of the log-ratios: 1/beta nats of gap, at margin 1, give zero loss.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
-    /// Margin from which on a pair has no loss (δ of SLiC).
+    /// Margin at or above which a pair has no loss (δ of SLiC).
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub margin: f64,
     /// Assume a reference that gives all answers the same probability, as SLiC does.

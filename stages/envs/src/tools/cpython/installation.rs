@@ -28,7 +28,7 @@ pub struct Installation {
     pub executes: Vec<PathBuf>,
     /// Folder of user packages; `None` if the interpreter does not use it.
     pub user_base: Option<String>,
-    /// Variables to set, from [`SEARCH_PATHS`].
+    /// Environment variables to set: those of [`SEARCH_PATHS`] that the interpreter uses, with their values.
     #[serde(default)]
     pub search_paths: Vec<(String, String)>,
 }

@@ -9,7 +9,7 @@ use super::matrix::MatrixView;
 use std::arch::x86_64::*;
 use std::cell::RefCell;
 
-/// Longest chain.
+/// Most fused multiply-adds in one chain.
 const DEPTH: usize = 512;
 /// Columns of a packed panel: four vectors.
 const PANEL: usize = 64;

@@ -75,7 +75,7 @@ pub fn declared() -> Vec<MetricInfo> {
         MetricInfo::new("tokens", "tokens per rollout", "Sampled tokens."),
     ];
     for how in ["min", "product", "last"] {
-        let voted = "Share of problems whose answer with the largest sum of scores is right.";
+        let voted = "Share of problems for which the answer with the highest total score is right.";
         list.push(MetricInfo::new(format!("weighted_maj_at_<int>_{how}"), "share", voted).higher());
         let best = "Share of problems whose best sample, by the process reward model, is right.";
         list.push(MetricInfo::new(format!("best_of_<int>_{how}"), "share", best).higher());

@@ -107,7 +107,7 @@ fn columns(samples: &str, ks: &[String], drawn: bool, with_prm: bool) -> Vec<Met
         list.push(share(format!("likeliest_of_{samples}"), "Share of problems whose likeliest sample is right."));
     }
     if drawn && with_prm {
-        let voted = "Share of problems whose answer with the largest sum of scores is right.";
+        let voted = "Share of problems for which the answer with the highest total score is right.";
         list.push(share(format!("weighted_maj_at_{samples}_min"), voted));
         let best = "Share of problems whose best sample, by the process reward model, is right.";
         list.extend(["min", "product", "last"].map(|how| share(format!("best_of_{samples}_{how}"), best)));

@@ -113,7 +113,7 @@ impl Stage for Prm {
                     "evaluation",
                     Trajectories,
                     Optional,
-                    "Trajectories with step labels that quality is measured on; never trained on.",
+                    "Trajectories with step labels, used only to measure quality, never for training.",
                 ),
             ],
             outputs: vec![
