@@ -170,8 +170,8 @@ class Imports(unittest.TestCase):
     def test_packages_of_own_modules_count_and_own_modules_do_not(self):
         with tempfile.TemporaryDirectory() as folder:
             files = {
-                "agent.py": "import a.b, own\nfrom c import d\nfrom . import no\ntry:\n import e\nexcept OSError:\n pass\n"
-                "def f():\n import late\n",
+                "agent.py": "import a.b, own\nfrom c import d\nfrom . import no\n"
+                "try:\n import e\nexcept OSError:\n pass\ndef f():\n import late\n",
                 "own.py": "import g, agent\nfrom deep.inner import x\n",
                 "deep/inner.py": "import h\n",
             }

@@ -1,4 +1,4 @@
-//! Agents whose calls are refused, that run elsewhere than beside the stage, and whose processes are forked.
+//! Agents whose calls are refused, that run in sandboxes or on other machines, and whose processes are forked.
 
 use crate::kit::{Ran, Sandbox, ran, skipped};
 use serde_json::json;
@@ -47,7 +47,8 @@ def status(path, body, key=os.environ["OPENAI_API_KEY"]):
 
 def ask(**more):
     # A turn that this limit cuts does not end the episode.
-    return status("/chat/completions", {"model": "gpt-4o-2024-08-06", "messages": PROBLEM["prompt"], "max_tokens": 4, **more})
+    body = {"model": "gpt-4o-2024-08-06", "messages": PROBLEM["prompt"], "max_tokens": 4}
+    return status("/chat/completions", {**body, **more})
 "#;
 
 /// Creates a sandbox with an agent; without Python it reports a skip and returns `None`.

@@ -1,11 +1,11 @@
 //! Runs `trainyard_fork.py`, from whose process the processes of a Python program are forked, so that its packages are
 //! imported once.
 //!
-//! The server reads requests from a socket, which bring the pipes for the output of their process, and writes a line for
-//! each start and each end. It ends, with all its processes, when the socket is closed.
+//! The server reads requests from a socket, which bring the pipes for the output of their process, and writes a line
+//! for each start and each end. It ends, with all its processes, when the socket is closed.
 
-use crate::one_shot::{OneShotFolder, program_environment, spawn_reader};
-use crate::output::ProgramLog;
+use crate::one_shot_folder::{OneShotFolder, program_environment};
+use crate::output::{ProgramLog, spawn_reader};
 use crate::program::{kill_group, spawn_error};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::{Deserialize, Serialize};

@@ -2,57 +2,24 @@
 //!
 //! All lines are logged. The caller interprets the last lines after the program has ended.
 
-use crate::folder::ProgramFolder;
 use crate::fork_server::{ForkServer, ForkedProcess};
-use crate::options::ProgramOptions;
-use crate::output::{OutputLines, ProgramLog};
-use crate::program::{VARIABLES, describe_status, kill_group, spawn_error};
-use std::ffi::OsString;
-use std::io::Read;
+use crate::one_shot_folder::{OneShotFolder, program_environment};
+use crate::output::{ProgramLog, spawn_reader};
+use crate::program::{describe_status, kill_group, spawn_error};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
 /// Timeout for the pipes of an ended program to become empty: a descendant may hold them open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Variables that fix the order of Python's sets, keep bytecode out of the folder, and send each line at once.
-pub const PYTHON_VARIABLES: [(&str, &str); 3] =
-    [("PYTHONHASHSEED", "0"), ("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONUNBUFFERED", "1")];
-
 /// Time in which a stop command must end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Files of a program, in a folder that is removed when this value is dropped.
-pub struct OneShotFolder {
-    folder: ProgramFolder,
-    /// Command that ends what a killed program leaves behind; may be empty.
-    stop: Vec<String>,
-}
-
 impl OneShotFolder {
-    /// Copies the files that the command and `files` name. Errors: invalid (a file is missing), those of the disk.
-    pub fn create(command: &[String], files: &[String]) -> Result<Self> {
-        let options = ProgramOptions { command: command.to_vec(), files: files.to_vec(), ..ProgramOptions::default() };
-        Ok(Self { folder: ProgramFolder::create(&options)?, stop: Vec::new() })
-    }
-    /// Returns the working folder of the program.
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
-    /// Returns the command, in which files of the program are named by their places in the folder.
-    pub fn command(&self) -> &[String] {
-        &self.folder.command
-    }
-    /// Replaces the command, as by one that runs it in a container. `stop` is run after the program was killed, and may
-    /// be empty.
-    pub fn set_command(&mut self, command: Vec<String>, stop: Vec<String>) {
-        (self.folder.command, self.stop) = (command, stop);
-    }
     /// Forks the program from a server that has imported its packages. The environment is that of
     /// [`OneShotFolder::start`]; with an error, the folder is returned.
     pub fn fork(
@@ -99,16 +66,6 @@ impl OneShotFolder {
         let process = ProgramProcess::Child(child);
         Ok(OneShotProgram { process, stdout: stdout?, stderr: stderr?, has_exited: false, folder: self })
     }
-}
-
-/// Returns the variables of a program: those that all programs get, those of this process that `passed` names, and
-/// those of `set`.
-pub fn program_environment(passed: &[String], set: &[(&str, String)]) -> Vec<(String, OsString)> {
-    let named = VARIABLES.into_iter().chain(passed.iter().map(String::as_str));
-    let named = named.filter_map(|name| Some((name.to_string(), std::env::var_os(name)?)));
-    let python = PYTHON_VARIABLES.iter().map(|(name, value)| ((*name).to_string(), OsString::from(value)));
-    let set = set.iter().map(|(name, value)| ((*name).to_string(), OsString::from(value)));
-    named.chain(python).chain(set).collect()
 }
 
 /// Forks a process, and starts the threads that read its output.
@@ -196,7 +153,7 @@ impl OneShotProgram {
     }
     /// Runs the stop command, at most for [`STOP_TIMEOUT`]. Its failure is ignored: there may be nothing to end.
     fn run_stop(&self) {
-        let Some((name, arguments)) = self.folder.stop.split_first() else { return };
+        let Some((name, arguments)) = self.folder.stop().split_first() else { return };
         let mut command = Command::new(name);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(mut stop) = command.spawn() else { return };
@@ -220,27 +177,6 @@ impl Drop for OneShotProgram {
             self.run_stop();
         }
     }
-}
-
-/// Reads a pipe to its end on a separate thread, which then sends the last lines.
-pub fn spawn_reader(stream: &str, mut pipe: impl Read + Send + 'static, log: ProgramLog) -> Result<Receiver<String>> {
-    let (sender, last) = channel();
-    let work = move || {
-        let (mut lines, mut chunk) = (OutputLines::new(log), [0; 1 << 14]);
-        loop {
-            match pipe.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(count) => lines.take(&chunk[..count]),
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => break,
-            }
-        }
-        // The receiver may have been dropped.
-        let _ = sender.send(lines.last());
-    };
-    let thread = std::thread::Builder::new().name(format!("program-{stream}"));
-    thread.spawn(work).map_err(|e| Error::retryable(format!("cannot start the thread that reads a program: {e}")))?;
-    Ok(last)
 }
 
 #[cfg(test)]

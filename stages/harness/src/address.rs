@@ -66,7 +66,7 @@ fn port(host_and_port: &str) -> Option<&str> {
     (!port.ends_with(']')).then_some(port)
 }
 
-/// Source of the keys of episodes that are reachable from the network. Nobody can derive the keys from the seed.
+/// Source of the keys of episodes that are reachable from the network. The keys do not follow from the seed.
 pub struct EpisodeKeys(RandomState);
 
 impl EpisodeKeys {

@@ -63,12 +63,14 @@ pub struct HarnessOptions {
     /// Add descriptions of the tools that the program offers to its system message. Where the chat template describes
     /// tools itself, it does that instead.
     pub describe_tools: bool,
-    /// Address at which the server of the model listens: an IP address with or without a port. With `0.0.0.0`, containers
-    /// and other machines reach it. Every call to an address of the network must have the key of its episode.
+    /// Address at which the server of the model listens: an IP address with or without a port. With `0.0.0.0`,
+    /// containers and other machines reach it. Every call to an address of the network must have the key of its
+    /// episode.
     #[serde(skip_serializing_if = "is_loopback")]
     pub bind: String,
     /// Address that the program gets: a host (`gpu-7`), a host with a port, or a URL. Empty = that of `bind`; in a
-    /// container with its own network, the name of this machine there. All calls must then have the key of their episode.
+    /// container with its own network, the name of this machine there. All calls must then have the key of their
+    /// episode.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub advertise: String,
     /// Sandbox in which the program runs: `{kind: command, prefix: [bwrap, …]}`, `{kind: podman, image: …}` or `{kind:

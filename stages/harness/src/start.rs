@@ -15,8 +15,8 @@ use trainyard_tables::Problem;
 
 /// Name of the problem's file in the program's folder.
 const PROBLEM_FILE: &str = "problem.json";
-/// Variables that are the same for all episodes. The tracing of the packages, which read them when they are imported, is
-/// disabled.
+/// Variables that are the same for all episodes. They disable the tracing of packages, which read them when they are
+/// imported.
 const CONSTANTS: [(&str, &str); 3] =
     [("TRAINYARD_MODEL", "policy"), ("OPENAI_AGENTS_DISABLE_TRACING", "1"), ("LANGSMITH_TRACING", "false")];
 /// Maximum bytes of a variable. Longer questions are only in the file.

@@ -1,4 +1,4 @@
-//! Runs the program behind a command of the user, such as `bwrap`.
+//! Runs the program by a custom command, such as `bwrap`.
 
 use super::{Sandbox, SandboxedCommand};
 use schemars::JsonSchema;

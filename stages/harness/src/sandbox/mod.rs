@@ -1,7 +1,7 @@
-//! Runs the program of an episode in a sandbox: behind a command of the user, or in a container.
+//! Runs the program of an episode in a sandbox: by a custom command, or in a container.
 //!
-//! A kind is one file with its options and its [`Sandbox`], one variant of [`SandboxOptions`] and one line in each of its
-//! matches.
+//! A kind is one file with its options and its [`Sandbox`], one variant of [`SandboxOptions`] and one line in each list
+//! of the kinds.
 mod command;
 mod container;
 mod docker;
@@ -22,7 +22,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxedCommand {
     pub command: Vec<String>,
-    /// Command that ends what a killed program leaves behind; empty if that is nothing.
+    /// Command that ends what a killed program leaves; may be empty.
     pub stop: Vec<String>,
 }
 
