@@ -30,7 +30,7 @@ import random
 import sys
 import traceback
 import typing
-from typing import Any, Callable, Iterable, Optional, TypeVar, Union, cast, overload
+from typing import Any, Callable, Iterable, Optional, TypeVar, cast, overload
 
 PROTOCOL = 1
 
@@ -681,7 +681,7 @@ def _raised(error: BaseException) -> dict[str, str]:
     while trace is not None and trace.tb_frame.f_code.co_filename in _own_files:
         trace = trace.tb_next
     lines = traceback.format_exception(type(error), error, trace)
-    return {"type": type(error).__name__, "message": str(error), "traceback": "".join(lines)}
+    return {"type": type(error).__name__, "message": _readable(str(error)), "traceback": _readable("".join(lines))}
 
 
 # Of each role: its operation, how an item becomes the arguments, and what a returned value becomes.
@@ -774,8 +774,28 @@ def _own_output() -> Any:
 _output: Any = _own_output() if os.environ.get("TRAINYARD_PROTOCOL") else None
 
 
-def _say(value: Union[dict[str, Any], list[Any]]) -> None:
-    _output.write(json.dumps(value, separators=(",", ":")).encode())
+def _readable(text: str) -> str:
+    """A text without lone surrogates, which no JSON text may have: they become `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    """An answer as JSON. One that has no JSON form, or a text that is not Unicode, is an error of its request."""
+    try:
+        return json.dumps(answer, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        place = _readable(error.object[max(error.start - 20, 0) : error.end + 20])
+        words = f"a returned text has a lone surrogate, at `{place}`; decode texts with `errors=\"replace\"`"
+        raised = {"type": "UnicodeEncodeError", "message": words, "traceback": ""}
+    except (TypeError, ValueError, RecursionError) as error:
+        raised = {"type": type(error).__name__, "message": f"the answer has no JSON form: {error}", "traceback": ""}
+    if "id" not in answer:
+        return json.dumps({"type": "error", "error": raised}, separators=(",", ":")).encode()
+    return json.dumps({"id": answer["id"], "error": raised}, separators=(",", ":")).encode()
+
+
+def _say(value: dict[str, Any]) -> None:
+    _output.write(_encoded(value))
     _output.write(b"\n")
     _output.flush()
 
@@ -794,7 +814,7 @@ def run() -> None:
         _given.update(name=hello.get("name", ""), options=hello.get("options"), seed=hello.get("seed", 0))
         operations, more = _operations(hello.get("role", ""))
     except Exception as error:
-        _say({"type": "error", "error": {"type": type(error).__name__, "message": str(error)}})
+        _say({"type": "error", "error": {"type": type(error).__name__, "message": _readable(str(error))}})
         sys.exit(1)
     _say({"type": "ready", "protocol": PROTOCOL, **more})
     for line in lines:

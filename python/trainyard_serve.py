@@ -74,7 +74,7 @@ class Server:
         try:
             key = self.part(line["hello"])
         except Exception as error:
-            return encoded({"id": line["id"], "error": bridge._raised(error)})
+            return bridge._encoded({"id": line["id"], "error": bridge._raised(error)})
         if "session" in line:
             return self.in_session(key, line)
         return self.run(key, line)
@@ -86,8 +86,8 @@ class Server:
                 raise RuntimeError(f"this bridge speaks version {bridge.PROTOCOL} of the protocol, not {version}")
             more = self.parts[self.part(line)][2]
         except Exception as error:
-            return encoded({"type": "error", "error": {"type": type(error).__name__, "message": str(error)}})
-        return encoded({"type": "ready", "protocol": bridge.PROTOCOL, "repeats": True, **more})
+            return bridge._encoded({"type": "error", "error": {"type": type(error).__name__, "message": str(error)}})
+        return bridge._encoded({"type": "ready", "protocol": bridge.PROTOCOL, "repeats": True, **more})
 
     def run(self, key: str, line: dict[str, Any]) -> bytes:
         given, operations, _ = self.parts[key]
@@ -101,9 +101,9 @@ class Server:
             else:
                 with self.turn:
                     result = operation(line)
-            return encoded({"id": line["id"], "result": result})
+            return bridge._encoded({"id": line["id"], "result": result})
         except Exception as error:
-            return encoded({"id": line["id"], "error": bridge._raised(error)})
+            return bridge._encoded({"id": line["id"], "error": bridge._raised(error)})
         finally:
             bridge._served.reset(before)
 
@@ -120,7 +120,7 @@ class Server:
             session = self.sessions.pop(place, None) if op == "close" else self.sessions.get(place)
         if session is None:
             if op == "close":
-                return encoded({"id": line["id"], "result": None})
+                return bridge._encoded({"id": line["id"], "result": None})
             raise Refusal(410, "the session is not known")
         with session.lock:
             if session.last != line["id"]:
@@ -136,10 +136,6 @@ class Server:
                 del self.sessions[place]
         for key, session in old:
             self.run(key, {"id": 0, "op": "close", "session": session})
-
-
-def encoded(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def handler(known: Server, token: Optional[str]) -> Any:
@@ -160,9 +156,9 @@ def handler(known: Server, token: Optional[str]) -> Any:
             except Refusal as refusal:
                 # What was not read must not be taken for the next request.
                 self.close_connection = refusal.status in (401, 411, 413)
-                self.say(refusal.status, encoded({"error": str(refusal)}))
+                self.say(refusal.status, bridge._encoded({"error": str(refusal)}))
             except (LookupError, TypeError, ValueError, RecursionError) as error:
-                self.say(400, encoded({"error": f"this is no request: {error!r}"}))
+                self.say(400, bridge._encoded({"error": f"this is no request: {error!r}"}))
 
         def line(self) -> Any:
             """The request."""

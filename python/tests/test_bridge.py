@@ -258,5 +258,48 @@ class Programs(unittest.TestCase):
         self.assertIn("This program answers Trainyard", done.stderr)
 
 
+class Answers(unittest.TestCase):
+    PROGRAM = """
+        import trainyard_bridge as ty
+
+        @ty.tool
+        def name(kind: str):
+            if kind == "lone":
+                return "a\\ud800b"
+            if kind == "raised":
+                raise ValueError("no \\udcff")
+            if kind == "number":
+                return ty.Done(answer="1", text="x\\udc80")
+            return "\\U0001f600 and \\u00e9"
+
+        @ty.generator
+        def made(wanted):
+            return ty.Generated("?", float("nan") if wanted.index else {1, 2})
+
+        ty.run()
+    """
+
+    def test_a_lone_surrogate_is_an_error_of_its_answer(self):
+        calls = [{"id": at, "op": "call", "tool": "name", "session": 1, "arguments": {"kind": kind}}
+                 for at, kind in enumerate(["lone", "fine", "raised", "number", "fine"], 2)]
+        lines = [hello("tool"), {"id": 1, "op": "start", "session": 1}, *calls]
+        said, _ = talk(self.PROGRAM, lines)
+        self.assertEqual([line.get("id") for line in said], [None, 1, 2, 3, 4, 5, 6])
+        lone, fine, raised, done, last = said[2:]
+        self.assertEqual(lone["error"]["type"], "UnicodeEncodeError")
+        self.assertIn("a\\ud800b", lone["error"]["message"])
+        self.assertIn("decode texts with `errors=", lone["error"]["message"])
+        self.assertEqual((fine["result"], last["result"]), ("\U0001f600 and \u00e9",) * 2)
+        self.assertEqual((raised["error"]["type"], raised["error"]["message"]), ("ValueError", "no \\udcff"))
+        self.assertEqual(done["error"]["type"], "UnicodeEncodeError")
+
+    def test_an_answer_without_json_form_is_an_error_too(self):
+        items = [{"level": 1, "index": index, "split": "s", "seed": 1} for index in (0, 1)]
+        lines = [hello("generator"), *({"id": at, "op": "generate", "items": [item]} for at, item in enumerate(items))]
+        said, _ = talk(self.PROGRAM, lines)
+        self.assertEqual([line["error"]["type"] for line in said[1:]], ["TypeError", "ValueError"])
+        self.assertTrue(all("has no JSON form" in line["error"]["message"] for line in said[1:]))
+
+
 if __name__ == "__main__":
     unittest.main()

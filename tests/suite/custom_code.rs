@@ -142,6 +142,38 @@ fn an_exception_is_shown_with_its_traceback_and_an_outage_is_no_verdict() {
     s.run(&["run", "own.yaml"]).code(1).says("exited with status 3").says("out of licenses");
 }
 
+/// Names of files and decoded bytes may hold lone surrogates, which JSON texts must not.
+#[test]
+fn a_lone_surrogate_is_an_error_of_its_episode() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    chats(&s);
+    let reason = r#"return ty.Verdict(False, b"caf\xe9".decode("utf-8", "surrogateescape"))"#;
+    s.write("my_rule.py", RULE.replace("return found", &format!("{reason}\n    return found")));
+    s.write("own.yaml", CHATS);
+    let failed = s.run(&["run", "own.yaml"]).code(1);
+    failed.says("lone surrogate").says("caf\\udce9").says("errors=\"replace\"");
+}
+
+#[test]
+fn time_of_a_start_is_an_option() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    chats(&s);
+    s.write("my_rule.py", format!("import time\ntime.sleep(3)\n{RULE}"));
+    let with = |options: &str| s.write("own.yaml", CHATS.replace("options: {least: 1}", options));
+    with("options: {least: 1}, start: 1s, timeout: 1s");
+    s.run(&["run", "own.yaml"]).code(3).says("not ready within 1s").says("start: 10m");
+    with("options: {least: 1}, start: 10m, timeout: 1s");
+    s.run(&["run", "own.yaml"]).code(0).says("kept 2");
+    with("options: {least: 1}, start: soon");
+    s.run(&["check", "own.yaml"]).code(2).says("start");
+}
+
 #[test]
 fn rl_practices_what_a_python_function_says() {
     if !python() {

@@ -28,6 +28,7 @@ mod first_hour;
 mod garbage;
 mod groups;
 mod harness;
+mod harness_places;
 mod healing;
 mod hosts;
 mod importing;

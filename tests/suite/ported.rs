@@ -262,6 +262,14 @@ fn adapters_are_written_beside_the_bridge_alone() {
     s.run(&["init", "--python", "--with", "chess", "."]).code(2).says("gymnasium");
     let wrote = s.run(&["init", "--python", "--with", "gymnasium", "--with", "textworld", "."]).code(0);
     wrote.prints("trainyard_bridge.py").prints("textworld_environment.py").prints("next: read the first lines");
+    // A second adapter finds the bridge, and leaves it as it is.
+    let second = s.run(&["init", "--python", "--with", "openenv", "."]).code(0);
+    let second =
+        second.prints("wrote ./openenv_environment.py").prints("read the first lines of openenv_environment.py");
+    assert!(!second.stdout.contains("trainyard_bridge.py"), "{}", second.stdout);
+    s.write("trainyard_bridge.py", "# changed\n");
+    s.run(&["init", "--python", "--with", "verifiers", "."]).code(2).says("with another content");
+    assert!(!s.path("verifiers_environment.py").exists() && s.read("trainyard_bridge.py") == "# changed\n");
 }
 
 /// Tools of this program, called by raw lines.

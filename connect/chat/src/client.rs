@@ -300,7 +300,8 @@ impl ChatClient {
     /// Checks the model of a response. Errors: invalid, if the response names another model.
     fn expect_model(&self, response: &ChatResponse) -> Result<()> {
         let Some(name) = response.model.as_ref() else { return Ok(()) };
-        if *name == self.options.model || self.options.served_as.contains(name) {
+        let names = || std::iter::once(&self.options.model).chain(&self.options.served_as);
+        if names().any(|known| name == known || is_dated(name, known)) {
             return Ok(());
         }
         let message =
@@ -337,4 +338,17 @@ impl ChatClient {
 /// Returns whether a fault concerns a single request, so that other requests may succeed.
 fn is_request_fault(fault: &HttpFault) -> bool {
     matches!(fault.status, Some(400 | 413 | 414 | 422)) || fault.error.kind == ErrorKind::Data
+}
+
+/// Returns whether a name is that of a model and the date of its release: `gpt-4o-2024-08-06` or
+/// `claude-sonnet-4-20250514`. Services answer so to a name without a date.
+fn is_dated(name: &str, model: &str) -> bool {
+    let Some(date) = name.strip_prefix(model).and_then(|rest| rest.strip_prefix('-')) else { return false };
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
+    let parts: Vec<&str> = date.split('-').collect();
+    match parts.as_slice() {
+        [all] => digits(all, 8),
+        [year, month, day] => digits(year, 4) && digits(month, 2) && digits(day, 2),
+        _ => false,
+    }
 }

@@ -145,6 +145,27 @@ fn response_of_another_model_is_reported_and_stored() {
 }
 
 #[test]
+fn model_may_respond_with_the_date_of_its_release() {
+    for (name, is_known) in [
+        ("m-2024-08-06", true),
+        ("m-20250514", true),
+        ("m-mini-2024-08-06", false),
+        ("m-2024", false),
+        ("m2024-08-06", false),
+        ("m-2024-08-0x", false),
+    ] {
+        let served = MockChatServer::start(move |body, number| match shouting(body, number) {
+            MockResponse::Json(mut response) => {
+                response["model"] = json!(name);
+                MockResponse::Json(response)
+            }
+            other => other,
+        });
+        assert_eq!(run(&Models::in_memory(), &options(&served), &requests(1)).is_ok(), is_known, "{name}");
+    }
+}
+
+#[test]
 fn spend_limit_ends_stage_and_paid_responses_are_stored() {
     let served = MockChatServer::start(shouting);
     // A response costs 10 + 5 · 10 = 60 millionths, and at most about 100 + 20 · 10.

@@ -4,6 +4,7 @@ use crate::error::ModelApiError;
 use crate::request::ModelRequest;
 use crate::response::{ChoiceDelta, ModelResponse};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use trainyard_core::Secret;
 
 /// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,6 +81,14 @@ pub trait ModelHandler: Send + Sync + 'static {
     fn accepts_any_model(&self) -> bool {
         false
     }
+    /// Returns the key that requests below the path `base` must have, or `None` if the path is unknown. The server asks
+    /// only if its settings let the handler hold the keys.
+    fn key(&self, _base: &str) -> Option<Secret> {
+        None
+    }
+    /// Records a request that the server refused before [`ModelHandler::handle`]. For an unknown path, the base of
+    /// `caller` is the whole path.
+    fn record_refusal(&self, _caller: &Caller, _refusal: &ModelApiError) {}
     /// Takes a request. The handler may use its reply after this method returns.
     fn handle(&self, request: PendingRequest);
     /// Returns the token ids of a text, in which special tokens are parsed.

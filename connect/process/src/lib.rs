@@ -11,9 +11,11 @@
 //! length-prefixed frames.
 mod fault;
 mod folder;
+mod fork_server;
 mod frames;
 mod lines;
 mod one_shot;
+mod one_shot_folder;
 mod options;
 mod output;
 mod program;
@@ -27,11 +29,13 @@ mod wire;
 mod worker_pool;
 
 pub use fault::{ProgramException, ProgramFault};
+pub use fork_server::ForkServer;
 pub use frames::Framing;
-pub use one_shot::{OneShotFolder, OneShotProgram, ProgramExit};
+pub use one_shot::{OneShotProgram, ProgramExit};
+pub use one_shot_folder::{OneShotFolder, PYTHON_VARIABLES};
 pub use options::{ProgramOptions, command_schema, files_schema};
 pub use output::{ProgramLog, null_log};
-pub use program::{ChildProgram, GracePeriods};
+pub use program::{ChildProgram, GracePeriods, own_user};
 pub use protocol::{ProgramProtocol, ProtocolEvent, ProtocolSession};
 pub use response::{PendingProgramResponse, ProgramResponder, ProgramResponse, ProgramResult, pending_response};
 pub use service::{ProgramService, SessionLocation};

@@ -2,33 +2,41 @@
 //!
 //! All lines are logged. The caller interprets the last lines after the program has ended.
 
-use crate::folder::ProgramFolder;
-use crate::options::ProgramOptions;
-use crate::output::{OutputLines, ProgramLog};
-use crate::program::{VARIABLES, describe_status, kill_group, spawn_error};
-use std::io::Read;
+use crate::fork_server::{ForkServer, ForkedProcess};
+use crate::one_shot_folder::{OneShotFolder, program_environment};
+use crate::output::{ProgramLog, spawn_reader};
+use crate::program::{describe_status, kill_group, spawn_error};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
 /// Timeout for the pipes of an ended program to become empty: a descendant may hold them open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Files of a program, in a folder that is removed when this value is dropped.
-pub struct OneShotFolder(ProgramFolder);
+/// Time in which a stop command must end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl OneShotFolder {
-    /// Copies the files that the command and `files` name. Errors: invalid (a file is missing), those of the disk.
-    pub fn create(command: &[String], files: &[String]) -> Result<Self> {
-        let options = ProgramOptions { command: command.to_vec(), files: files.to_vec(), ..ProgramOptions::default() };
-        ProgramFolder::create(&options).map(Self)
-    }
-    /// Returns the working folder of the program.
-    pub fn path(&self) -> &Path {
-        self.0.path()
+    /// Forks the program from a server that has imported its packages. The environment is that of
+    /// [`OneShotFolder::start`]; with an error, the folder is returned.
+    pub fn fork(
+        self,
+        server: &ForkServer,
+        passed: &[String],
+        set: &[(&str, String)],
+        log: ProgramLog,
+    ) -> Result<OneShotProgram, (Self, Error)> {
+        let started = fork_with_readers(&self, server, passed, set, log);
+        match started {
+            Err(error) => Err((self, error)),
+            Ok((process, [stdout, stderr])) => {
+                let process = ProgramProcess::Forked(process);
+                Ok(OneShotProgram { process, stdout, stderr, has_exited: false, folder: self })
+            }
+        }
     }
     /// Starts the program in a separate process group. Its environment has the variables that all programs get, those
     /// of this process that `passed` names, and those of `set`.
@@ -45,21 +53,34 @@ impl OneShotFolder {
         set: &[(&str, String)],
         log: ProgramLog,
     ) -> Result<OneShotProgram> {
-        let (name, arguments) = self.0.command.split_first().ok_or_else(|| Error::invalid("the command is empty"))?;
+        let (name, arguments) = self.command().split_first().ok_or_else(|| Error::invalid("the command is empty"))?;
         let mut process = Command::new(name);
         process.args(arguments).current_dir(self.path()).env_clear().process_group(0);
-        let named = VARIABLES.into_iter().chain(passed.iter().map(String::as_str));
-        process.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
-        process.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
-        process.envs(set.iter().map(|(name, value)| (name, value)));
+        process.envs(program_environment(passed, set));
         process.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = process.spawn().map_err(|e| spawn_error(name, &e))?;
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(Error::bug("a program was started without pipes"));
         };
         let (stdout, stderr) = (spawn_reader("output", output, log.clone()), spawn_reader("errors", errors, log));
-        Ok(OneShotProgram { child, stdout: stdout?, stderr: stderr?, has_exited: false, _folder: self })
+        let process = ProgramProcess::Child(child);
+        Ok(OneShotProgram { process, stdout: stdout?, stderr: stderr?, has_exited: false, folder: self })
     }
+}
+
+/// Forks a process, and starts the threads that read its output.
+fn fork_with_readers(
+    folder: &OneShotFolder,
+    server: &ForkServer,
+    passed: &[String],
+    set: &[(&str, String)],
+    log: ProgramLog,
+) -> Result<(ForkedProcess, [Receiver<String>; 2])> {
+    let pipe = || std::io::pipe().map_err(|e| Error::retryable(format!("cannot create a pipe: {e}")));
+    let ((output, written), (errors, errors_written)) = (pipe()?, pipe()?);
+    let readers = [spawn_reader("output", output, log.clone())?, spawn_reader("errors", errors, log)?];
+    let process = server.fork(folder, passed, set, [OwnedFd::from(written), OwnedFd::from(errors_written)])?;
+    Ok((process, readers))
 }
 
 /// Exit of a program.
@@ -75,60 +96,87 @@ pub struct ProgramExit {
     pub stderr: String,
 }
 
+/// Process of a program.
+enum ProgramProcess {
+    Child(Child),
+    Forked(ForkedProcess),
+}
+
+impl ProgramProcess {
+    fn id(&self) -> u32 {
+        match self {
+            Self::Child(child) => child.id(),
+            Self::Forked(process) => process.pid,
+        }
+    }
+    fn try_wait(&mut self) -> Option<ExitStatus> {
+        match self {
+            Self::Child(child) => child.try_wait().ok().flatten(),
+            Self::Forked(process) => process.try_wait(),
+        }
+    }
+    /// Waits for the end of the killed process.
+    fn wait(&mut self) {
+        match self {
+            Self::Child(child) => drop(child.wait()),
+            Self::Forked(process) => process.wait(DRAIN_TIMEOUT),
+        }
+    }
+}
+
 /// A running program. Dropping it kills the program with all its descendants.
 pub struct OneShotProgram {
-    child: Child,
+    process: ProgramProcess,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
     /// Whether the program has ended, so that another process may reuse its id.
     has_exited: bool,
-    _folder: OneShotFolder,
+    folder: OneShotFolder,
 }
 
 impl OneShotProgram {
     /// Returns the program's exit, or `None` while it runs.
     pub fn poll_exit(&mut self) -> Option<ProgramExit> {
-        let status = self.child.try_wait().ok().flatten()?;
+        let status = self.process.try_wait()?;
         self.has_exited = true;
         Some(self.end(status))
     }
     fn end(&self, status: ExitStatus) -> ProgramExit {
         // Kills descendants that still run.
-        kill_group(self.child.id());
+        kill_group(self.process.id());
+        if status.code().is_none() {
+            self.run_stop();
+        }
         let last = |lines: &Receiver<String>| lines.recv_timeout(DRAIN_TIMEOUT).unwrap_or_default();
         let (stdout, stderr) = (last(&self.stdout), last(&self.stderr));
         ProgramExit { success: status.success(), status: describe_status(status), stdout, stderr }
+    }
+    /// Runs the stop command, at most for [`STOP_TIMEOUT`]. Its failure is ignored: there may be nothing to end.
+    fn run_stop(&self) {
+        let Some((name, arguments)) = self.folder.stop().split_first() else { return };
+        let mut command = Command::new(name);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(mut stop) = command.spawn() else { return };
+        let mut remaining = STOP_TIMEOUT;
+        while matches!(stop.try_wait(), Ok(None)) {
+            if remaining.is_zero() {
+                let _ = stop.kill();
+                let _ = stop.wait();
+            }
+            std::thread::sleep(POLL_INTERVAL);
+            remaining = remaining.saturating_sub(POLL_INTERVAL);
+        }
     }
 }
 
 impl Drop for OneShotProgram {
     fn drop(&mut self) {
         if !self.has_exited {
-            kill_group(self.child.id());
-            let _ = self.child.wait();
+            kill_group(self.process.id());
+            self.process.wait();
+            self.run_stop();
         }
     }
-}
-
-/// Reads a pipe to its end on a separate thread, which then sends the last lines.
-fn spawn_reader(stream: &str, mut pipe: impl Read + Send + 'static, log: ProgramLog) -> Result<Receiver<String>> {
-    let (sender, last) = channel();
-    let work = move || {
-        let (mut lines, mut chunk) = (OutputLines::new(log), [0; 1 << 14]);
-        loop {
-            match pipe.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(count) => lines.take(&chunk[..count]),
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => break,
-            }
-        }
-        // The receiver may have been dropped.
-        let _ = sender.send(lines.last());
-    };
-    let thread = std::thread::Builder::new().name(format!("program-{stream}"));
-    thread.spawn(work).map_err(|e| Error::retryable(format!("cannot start the thread that reads a program: {e}")))?;
-    Ok(last)
 }
 
 #[cfg(test)]
@@ -174,6 +222,23 @@ mod tests {
         drop(run(&script.replace("echo started", "sleep 60"), &[]));
         std::thread::sleep(Duration::from_millis(1500));
         assert!(!mark.exists(), "no descendant runs after an exit or a drop");
+    }
+
+    #[test]
+    fn stop_command_runs_after_a_killed_program_only() {
+        let home = tempfile::tempdir().unwrap();
+        let mark = home.path().join("mark");
+        let start = |script: &str| {
+            let mut folder = OneShotFolder::create(&["sh".to_string()], &[]).unwrap();
+            let words = |script: &str| ["sh", "-c", script].map(str::to_string).to_vec();
+            folder.set_command(words(script), words(&format!("echo stopped >> {}", mark.display())));
+            folder.start(&[], &[], null_log()).unwrap()
+        };
+        assert!(!wait(start("exit 3")).success && !mark.exists(), "it ended by itself");
+        drop(start("sleep 60"));
+        assert_eq!(std::fs::read_to_string(&mark).unwrap(), "stopped\n");
+        assert_eq!(wait(start("kill -9 $$")).status, "was killed by signal 9");
+        assert_eq!(std::fs::read_to_string(&mark).unwrap(), "stopped\nstopped\n");
     }
 
     #[test]

@@ -8,6 +8,13 @@ use std::time::Duration;
 use trainyard_core::units::parse_duration;
 use trainyard_core::{Error, OptionProblem, Result};
 
+/// Default of `start`: imports of large libraries are slow.
+const DEFAULT_START: &str = "2m";
+
+fn is_default_start(start: &str) -> bool {
+    start == DEFAULT_START
+}
+
 /// A program and its execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -26,6 +33,9 @@ pub struct ProgramOptions {
     pub workers: usize,
     /// Timeout of one request: `30s`, `2m`. A process that exceeds it is killed.
     pub timeout: String,
+    /// Time in which a process must be ready: `10m` for a program that loads a model. It is at least `timeout`.
+    #[serde(skip_serializing_if = "is_default_start")]
+    pub start: String,
     /// Names of environment variables that the program gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR`
     /// and `TZ`. Their values are not a part of the stage digest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,6 +52,7 @@ impl Default for ProgramOptions {
             files: Vec::new(),
             workers: 1,
             timeout: "30s".to_string(),
+            start: DEFAULT_START.to_string(),
             env: Vec::new(),
             options: Value::Null,
         }
@@ -70,6 +81,9 @@ impl ProgramOptions {
         if let Err(error) = self.time() {
             problems.push(OptionProblem::new("/timeout", error.message));
         }
+        if let Err(error) = self.start_time() {
+            problems.push(OptionProblem::new("/start", error.message));
+        }
         let mut names = BTreeSet::new();
         for (at, name) in self.env.iter().enumerate() {
             if name.is_empty() || name.contains(['=', '\0']) || !names.insert(name) {
@@ -93,6 +107,14 @@ impl ProgramOptions {
             return Err(Error::invalid("the timeout of a request is zero").help("write for example `30s`"));
         }
         Ok(time)
+    }
+    /// Returns the time in which a process must be ready. Errors: invalid, for text that is not a duration, or zero.
+    pub fn start_time(&self) -> Result<Duration> {
+        let time = parse_duration(&self.start).map_err(Error::invalid)?;
+        if time.is_zero() {
+            return Err(Error::invalid("the time of a start is zero").help("write for example `10m`"));
+        }
+        Ok(time.max(self.time()?))
     }
     /// Returns the command shortened for messages.
     pub fn shown(&self) -> String {
@@ -121,6 +143,13 @@ mod tests {
         let places: Vec<String> = bad.problems().into_iter().map(|p| p.pointer).collect();
         assert_eq!(places, ["/command", "/workers", "/timeout", "/env/1", "/env/2"]);
         assert!(ProgramOptions { timeout: "0s".into(), ..good.clone() }.time().is_err());
+        for (start, timeout, seconds) in [("2m", "30s", 120), ("10m", "30s", 600), ("10s", "5m", 300)] {
+            let options = ProgramOptions { start: start.into(), timeout: timeout.into(), ..good.clone() };
+            assert_eq!((options.start_time().unwrap().as_secs(), options.problems()), (seconds, Vec::new()));
+        }
+        let unready = ProgramOptions { start: "soon".into(), ..good.clone() };
+        assert_eq!(unready.problems().into_iter().map(|p| p.pointer).collect::<Vec<_>>(), ["/start"]);
+        assert!(serde_json::to_value(&good).unwrap().get("start").is_none(), "digests of older files stay");
         let shown = ProgramOptions { command: vec!["python3".into(), "/w/x/my.py".into()], ..good };
         assert_eq!(shown.shown(), "python3 my.py");
     }

@@ -1,8 +1,11 @@
 //! Logs the output lines of a program, and keeps its last lines for error messages.
 
 use std::collections::VecDeque;
+use std::io::Read;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, Result};
 
 /// Receiver of log lines. It must not block for long.
 pub type ProgramLog = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
@@ -67,6 +70,27 @@ impl OutputLines {
         }
         self.last.push_back(line);
     }
+}
+
+/// Reads a pipe to its end on a separate thread, which then sends the last lines.
+pub fn spawn_reader(stream: &str, mut pipe: impl Read + Send + 'static, log: ProgramLog) -> Result<Receiver<String>> {
+    let (sender, last) = channel();
+    let work = move || {
+        let (mut lines, mut chunk) = (OutputLines::new(log), [0; 1 << 14]);
+        loop {
+            match pipe.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(count) => lines.take(&chunk[..count]),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        // The receiver may have been dropped.
+        let _ = sender.send(lines.last());
+    };
+    let thread = std::thread::Builder::new().name(format!("program-{stream}"));
+    thread.spawn(work).map_err(|e| Error::retryable(format!("cannot start the thread that reads a program: {e}")))?;
+    Ok(last)
 }
 
 #[cfg(test)]

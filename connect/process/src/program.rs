@@ -232,6 +232,11 @@ impl ChildProgram {
     }
 }
 
+/// Returns user and group of this process, as `1000:1000`.
+pub fn own_user() -> String {
+    format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
+}
+
 /// Kills a process group by its leader's id, and so all descendants that did not leave the group. Errors are ignored:
 /// the group may have ended.
 pub fn kill_group(leader: u32) {

@@ -102,10 +102,26 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D
     Value::deserialize(from).map(Some)
 }
 
-/// Parses a response: the id of its request, and its result or exception. Errors: a description of the fault.
+/// The id of a response whose content cannot be read.
+#[derive(Deserialize)]
+struct ResponseId {
+    id: u64,
+}
+
+/// Parses a response: the id of its request, and its result or exception. A response with an id and with texts that are
+/// not Unicode, such as those with lone surrogates, is an exception of its request. Errors: a description of the fault.
 pub fn parse_response(line: &[u8]) -> Result<(u64, Result<Value, ProgramException>), String> {
-    let read: ResponseLine = serde_json::from_slice(line)
-        .map_err(|e| format!("wrote a line that is not a response ({e}): {}", excerpt(line)))?;
+    let read: ResponseLine = match serde_json::from_slice(line) {
+        Ok(read) => read,
+        Err(error) => {
+            let fault = format!("wrote a line that is not a response ({error}): {}", excerpt(line));
+            // The content of unknown fields is not decoded.
+            let read: ResponseId = serde_json::from_slice(line).map_err(|_| fault)?;
+            let message = format!("its response cannot be read ({error}): {}", excerpt(line));
+            let kind = "InvalidResponse".to_string();
+            return Ok((read.id, Err(ProgramException { kind, message, traceback: String::new() })));
+        }
+    };
     match (read.result, read.error) {
         (_, Some(raised)) => Ok((read.id, Err(raised))),
         (Some(result), None) => Ok((read.id, Ok(result))),
@@ -140,6 +156,12 @@ mod tests {
         assert_eq!(parse_response(br#"{"id":1,"result":null}"#), Ok((1, Ok(Value::Null))));
         let raised = ProgramException { kind: "E".into(), message: "m".into(), traceback: String::new() };
         assert_eq!(parse_response(br#"{"id":2,"error":{"type":"E","message":"m"}}"#), Ok((2, Err(raised))));
+        for unreadable in [r#"{"id":3,"result":{"text":"a\ud800b"}}"#, r#"{"result":["\udc80"],"id":3}"#] {
+            let (id, result) = parse_response(unreadable.as_bytes()).unwrap();
+            let raised = result.unwrap_err();
+            assert_eq!((id, raised.kind.as_str()), (3, "InvalidResponse"));
+            assert!(raised.message.contains("its response cannot be read"), "{raised}");
+        }
         for bad in [r#"{"id":1}"#, r#"{"result":1}"#, "", "3", r#"{"id":-1,"result":1}"#] {
             assert!(parse_response(bad.as_bytes()).is_err(), "{bad}");
         }

@@ -65,7 +65,9 @@ impl WorkerPool {
         let supervised = SupervisedProgram {
             place: place.clone(),
             help: settings.protocol.help(),
+            start_help: "give it more time by the option `start`, such as `start: 10m`",
             timeout: settings.timeout,
+            start: options.start_time()?,
             log: settings.log.clone(),
         };
         let lanes: Vec<LineWire> = (0..options.workers).map(|_| LineWire::new(Arc::clone(&settings))).collect();

@@ -1,19 +1,23 @@
 //! Implements the environment: it runs programs as episodes, and one server for all of them.
 
+use crate::address::{EpisodeKeys, parse_bind, url};
 use crate::episode::{HarnessSettings, ProgramEpisode};
 use crate::options::HarnessOptions;
-use crate::start::start;
+use crate::start::{ModelEndpoint, ProgramStarter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::PartOptions as _;
 use trainyard_core::error::Context as _;
-use trainyard_core::{Chance, Error, Result, SystemClock};
+use trainyard_core::{Chance, Error, Result, Secret, SystemClock};
 use trainyard_envs::environments::EnvironmentSetup;
 use trainyard_envs::programs::CustomVerifier;
 use trainyard_envs::{Environment, Episode, ToolFormat, ToolSpec};
 use trainyard_model_api::{ModelApiServer, ModelApiSettings};
-use trainyard_process::{ProgramLog, ProgramOptions};
+use trainyard_process::ProgramOptions;
 use trainyard_tables::{Message, Problem};
+
+/// Maximum open connections of a server that the network reaches.
+const MAX_CONNECTIONS: usize = 4096;
 
 pub struct Harness {
     options: HarnessOptions,
@@ -21,7 +25,9 @@ pub struct Harness {
     /// Format that the options name, for demonstrations. Each request has its own tools and format.
     format: Box<dyn ToolFormat>,
     verifier: Option<CustomVerifier>,
-    log: ProgramLog,
+    starter: ProgramStarter,
+    /// Keys of episodes that are reachable from the network; `None` on loopback.
+    keys: Option<EpisodeKeys>,
     /// Server of all episodes; it starts with the first episode.
     server: Mutex<Option<Arc<ModelApiServer>>>,
     episodes: AtomicU64,
@@ -43,8 +49,10 @@ impl Harness {
             read_answer: trainyard_envs::environments::marked_or_last_line,
         };
         let log = setup.host.log();
-        let verifier =
-            options.verifier.clone().map(|options| CustomVerifier::new(options, setup.host.secrets(), log.clone()));
+        let starter = ProgramStarter::new(options.clone(), log.clone(), settings.place.clone());
+        let is_local = parse_bind(&options.bind)?.ip().is_loopback() && options.advertised().is_empty();
+        let keys = (!is_local).then(EpisodeKeys::new);
+        let verifier = options.verifier.clone().map(|options| CustomVerifier::new(options, setup.host.secrets(), log));
         // The tools of requests determine their formats. This format writes demonstrations, which use a calculator if
         // the format requires a tool.
         let format = setup.toolbox.format(&options.format, &[]);
@@ -53,7 +61,7 @@ impl Harness {
             Err(_) => setup.toolbox.format(&options.format, &setup.toolbox.tool("calculator")?.specs())?,
         };
         let (server, episodes) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Self { options, settings: Arc::new(settings), format, verifier, log, server, episodes })
+        Ok(Self { options, settings: Arc::new(settings), format, verifier, starter, keys, server, episodes })
     }
     fn server(&self) -> Result<Arc<ModelApiServer>> {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,9 +69,10 @@ impl Harness {
             return Ok(Arc::clone(running));
         }
         let mut settings = ModelApiSettings::new(Arc::new(SystemClock::new()), Chance::new(0).child("harness", &[]));
-        // Only programs of this stage connect, and `max_running` limits their number.
-        settings.limits.connections = usize::MAX;
-        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        settings.handler_has_keys = self.keys.is_some();
+        // On loopback only programs of this stage connect, and `max_running` limits their number.
+        settings.limits.connections = if self.keys.is_some() { MAX_CONNECTIONS } else { usize::MAX };
+        let address = parse_bind(&self.options.bind)?;
         let running = Arc::new(ModelApiServer::start(address, self.settings.router.clone(), settings)?);
         Ok(Arc::clone(server.insert(running)))
     }
@@ -88,11 +97,12 @@ impl Environment for Harness {
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let server = self.server()?;
         let number = self.episodes.fetch_add(1, Ordering::Relaxed);
-        let key = format!("{:016x}", Chance::new(seed).at("episode", &[number]).next_u64());
-        let base = format!("/e/{number}-{key}");
-        let queue = self.settings.router.add(&base);
-        let url = format!("{}{base}", server.url());
-        let program = start(&self.options, problem, seed, &url, &key, self.log.clone());
+        let name = format!("{:016x}", Chance::new(seed).at("episode", &[number]).next_u64());
+        let key = self.keys.as_ref().map_or_else(|| Secret::new(name.clone()), |keys| keys.key(number));
+        let base = format!("/e/{number}-{name}");
+        let queue = self.settings.router.add(&base, key.clone());
+        let url = format!("{}{base}", url(server.address(), self.options.advertised()));
+        let program = self.starter.start(problem, seed, &ModelEndpoint { url, key });
         let program = program.at(&self.settings.place).inspect_err(|_| self.settings.router.remove(&base))?;
         Ok(Box::new(ProgramEpisode::new(Arc::clone(&self.settings), base, queue, program)))
     }

@@ -59,7 +59,6 @@ pub struct ProgramEpisode {
     counts: CallCounts,
     /// Latest text of the agent.
     last_text: String,
-    refused: Option<ModelApiError>,
 }
 
 impl ProgramEpisode {
@@ -85,7 +84,6 @@ impl ProgramEpisode {
             tool_calls: 0,
             counts: CallCounts::default(),
             last_text: String::new(),
-            refused: None,
         }
     }
     /// Takes the next request that can be sampled, and rejects unsupported ones. Returns `None` if no request waits.
@@ -98,8 +96,7 @@ impl ProgramEpisode {
             let HarnessSettings { toolbox, format, describe, .. } = &*self.settings;
             match (RequestReader { toolbox, format, describe: *describe }).read(&pending.request) {
                 Err(refusal) => {
-                    self.counts.refused += 1;
-                    self.refused = Some(refusal.clone());
+                    self.queue.record_refusal(&refusal);
                     pending.reply.fail(refusal);
                 }
                 Ok(mut request) => {
@@ -126,6 +123,7 @@ impl ProgramEpisode {
     }
     fn finish(&mut self, stop: StopReason) -> Outcome {
         self.close();
+        self.counts.refused = self.queue.refusals().count;
         let Self { turns, tool_calls, counts, .. } = *self;
         Outcome { stop, turns, tool_calls, calls: counts, ..Outcome::default() }
     }
@@ -144,14 +142,14 @@ impl ProgramEpisode {
             return Err(self.no_call_error(exit));
         }
         if !exit.success {
+            self.log_refusal(exit);
             return match self.settings.on_failure {
                 OnFailure::End => Ok(EpisodeStep::Done(self.finish(StopReason::End))),
                 OnFailure::Skip => Ok(self.infrastructure_failure(false)),
                 OnFailure::Fail => {
                     self.close();
-                    Err(self
-                        .program_error(format!("the program {}", exit.status), exit)
-                        .help("fix the program, or set `on_failure`"))
+                    let help = self.refusal_help().unwrap_or("fix the program, or set `on_failure`");
+                    Err(self.program_error(self.failure(exit, ""), exit).help(help))
                 }
             };
         }
@@ -165,17 +163,33 @@ impl ProgramEpisode {
         Ok(EpisodeStep::Done(Outcome { answer, correct, reward, ..self.finish(stop) }))
     }
     fn no_call_error(&self, exit: &ProgramExit) -> Error {
-        let message = format!("the program {} before the first response of the model", exit.status);
-        let error = match &self.refused {
-            Some(refusal) => {
-                self.program_error(format!("{message}; its request was rejected: {}", refusal.message), exit)
-            }
-            None => self.program_error(message, exit),
-        };
-        error.help(
+        let message = self.failure(exit, " before the first response of the model");
+        self.program_error(message, exit).help(self.refusal_help().unwrap_or(
             "send requests to OPENAI_BASE_URL or ANTHROPIC_BASE_URL, with the key in OPENAI_API_KEY or \
              ANTHROPIC_API_KEY (docs/harness.md)",
-        )
+        ))
+    }
+    /// Describes the failure of a program, with the request whose refusal may be its cause. `when` follows the status.
+    fn failure(&self, exit: &ProgramExit, when: &str) -> String {
+        let (message, refusals) = (format!("the program {}{when}", exit.status), self.queue.refusals());
+        match (refusals.count, refusals.last) {
+            (_, None) => message,
+            (1, Some(refusal)) => format!("{message}; its request was refused: {}", refusal.message),
+            (count, Some(refusal)) => {
+                format!("{message}; {count} of its requests were refused, the last one: {}", refusal.message)
+            }
+        }
+    }
+    /// Returns the advice for a program whose requests were refused.
+    fn refusal_help(&self) -> Option<&'static str> {
+        let help = "change the program so that it does not send such a request; docs/harness.md lists what is refused";
+        self.queue.refusals().last.map(|_| help)
+    }
+    /// Logs the refused request that may be the cause of a failure which only ends the episode.
+    fn log_refusal(&self, exit: &ProgramExit) {
+        if self.refusal_help().is_some() {
+            (self.settings.log)(LogLevel::Warn, &format!("{}: {}", self.settings.place, self.failure(exit, "")));
+        }
     }
     fn program_error(&self, message: String, exit: &ProgramExit) -> Error {
         let output = if exit.stderr.is_empty() { &exit.stdout } else { &exit.stderr };

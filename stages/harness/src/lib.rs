@@ -8,11 +8,13 @@
 //! The user-defined program keeps the conversation, calls its own tools and decides when it is done. The policy
 //! responds to its requests at a base URL. For the sampling loop, only the form of the steps differs from other
 //! environments ([`trainyard_envs::EpisodeStep::TurnRequest`]).
+mod address;
 mod conversion;
 mod environment;
 mod episode;
 pub mod options;
 mod router;
+mod sandbox;
 mod start;
 mod verdict;
 

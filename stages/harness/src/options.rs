@@ -1,5 +1,7 @@
 //! Defines the options of the environment `harness`.
 
+use crate::address::{LOOPBACK, check_advertise, parse_bind};
+use crate::sandbox::{Sandbox, SandboxOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -61,6 +63,24 @@ pub struct HarnessOptions {
     /// Add descriptions of the tools that the program offers to its system message. Where the chat template describes
     /// tools itself, it does that instead.
     pub describe_tools: bool,
+    /// Address at which the server of the model listens: an IP address with or without a port. With `0.0.0.0`,
+    /// containers and other machines reach it. Every call to an address of the network must have the key of its
+    /// episode.
+    #[serde(skip_serializing_if = "is_loopback")]
+    pub bind: String,
+    /// Address that the program gets: a host (`gpu-7`), a host with a port, or a URL. Empty = that of `bind`; in a
+    /// container with its own network, the name of this machine there. All calls must then have the key of their
+    /// episode.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub advertise: String,
+    /// Sandbox in which the program runs: `{kind: command, prefix: [bwrap, …]}`, `{kind: podman, image: …}` or `{kind:
+    /// docker, image: …}`; null = as a process of the stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxOptions>,
+    /// Import the packages of a Python program once, and fork the process of each episode. Where that is not possible
+    /// (not on Linux, in a sandbox, packages that start threads), each episode starts the program.
+    #[serde(skip_serializing_if = "Clone::clone")]
+    pub fork: bool,
     /// Effect of the program's failure after its first request: `end`, `skip` or `fail`.
     pub on_failure: OnFailure,
     /// Put the problem's answer into its file: for programs that judge themselves, and whose model cannot read files.
@@ -83,6 +103,10 @@ impl Default for HarnessOptions {
             max_turns: 32,
             format: "hermes".to_string(),
             describe_tools: true,
+            bind: LOOPBACK.to_string(),
+            advertise: String::new(),
+            sandbox: None,
+            fork: true,
             on_failure: OnFailure::End,
             show_answer: false,
             verifier: None,
@@ -90,7 +114,49 @@ impl Default for HarnessOptions {
     }
 }
 
+fn is_loopback(bind: &str) -> bool {
+    bind == LOOPBACK
+}
+
 impl HarnessOptions {
+    /// Returns the sandbox of the program, if it has one.
+    pub fn sandbox(&self) -> Option<&dyn Sandbox> {
+        self.sandbox.as_ref().map(SandboxOptions::sandbox)
+    }
+    /// Returns the address that programs get in place of that of `bind`; empty if that is the one.
+    pub fn advertised(&self) -> &str {
+        let is_any = parse_bind(&self.bind).is_ok_and(|address| address.ip().is_unspecified());
+        match self.sandbox().and_then(Sandbox::host) {
+            Some(host) if self.advertise.is_empty() && is_any => host,
+            _ => &self.advertise,
+        }
+    }
+    fn address_problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        let of = |pointer: &str, error: Error| {
+            error.help.into_iter().fold(OptionProblem::new(pointer, error.message), OptionProblem::help)
+        };
+        if !self.advertise.is_empty() {
+            problems.extend(check_advertise(&self.advertise).err().map(|error| of("/advertise", error)));
+        }
+        match parse_bind(&self.bind) {
+            Err(error) => problems.push(of("/bind", error)),
+            Ok(address) if address.ip().is_unspecified() && self.advertised().is_empty() => {
+                let message = format!("`{}` is no address that a program can reach", self.bind);
+                let help = "name this machine as programs reach it: `advertise: gpu-7`";
+                problems.push(OptionProblem::new("/advertise", message).help(help));
+            }
+            Ok(address) if address.ip().is_loopback() && self.advertise.is_empty() => {
+                if self.sandbox().and_then(Sandbox::host).is_some() {
+                    let message = "a container with its own network does not reach 127.0.0.1 of this machine";
+                    let help = "write `bind: 0.0.0.0`, or `network: host` in the sandbox";
+                    problems.push(OptionProblem::new("/bind", message).help(help));
+                }
+            }
+            Ok(_) => {}
+        }
+        problems
+    }
     /// Returns the maximum time that the program may take between two requests. Errors: invalid, for text that is not a
     /// duration, or zero.
     pub fn time(&self) -> Result<Duration> {
@@ -126,6 +192,9 @@ impl EnvironmentOptions for HarnessOptions {
                     .help(format!("use one of: {}", toolbox.formats.names().join(", "))),
             );
         }
+        problems.extend(self.address_problems());
+        let sandbox = self.sandbox().map(Sandbox::problems).unwrap_or_default();
+        problems.extend(sandbox.into_iter().map(|problem| problem.with_prefix("/sandbox")));
         let verifier = self.verifier.iter().flat_map(VerifierOptions::problems);
         problems.extend(verifier.map(|problem| problem.with_prefix("/verifier")));
         problems
@@ -154,6 +223,37 @@ mod tests {
         let places: Vec<String> = bad.check().into_iter().map(|p| p.pointer).collect();
         assert_eq!(places, ["/command", "/timeout", "/env/0", "/max_turns", "/format"]);
         assert!(serde_json::from_value::<HarnessOptions>(json!({"comand": ["sh"]})).is_err());
+    }
+
+    #[test]
+    fn address_must_be_reachable() {
+        let places = |options: Value| -> Vec<String> {
+            let mut all = json!({"command": ["sh"]});
+            all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+            let options: HarnessOptions = serde_json::from_value(all).unwrap();
+            options.check().into_iter().map(|problem| problem.pointer).collect()
+        };
+        let docker = |network: &str| json!({"kind": "docker", "image": "a", "network": network});
+        for good in [
+            json!({"bind": "10.0.0.7:8080"}),
+            json!({"bind": "0.0.0.0", "advertise": "gpu-7"}),
+            json!({"bind": "0.0.0.0", "sandbox": docker("")}),
+            json!({"sandbox": docker("host")}),
+            json!({"advertise": "http://gate:80", "sandbox": docker("agents")}),
+            json!({"sandbox": {"kind": "command", "prefix": ["env"]}}),
+        ] {
+            assert!(places(good.clone()).is_empty(), "{good}");
+        }
+        assert_eq!(places(json!({"bind": "0.0.0.0"})), ["/advertise"]);
+        assert_eq!(places(json!({"bind": "localhost", "advertise": "a b"})), ["/advertise", "/bind"]);
+        assert_eq!(places(json!({"sandbox": docker("")})), ["/bind"]);
+        assert_eq!(places(json!({"sandbox": {"kind": "podman"}, "bind": "0.0.0.0"})), ["/sandbox/image"]);
+        let options = HarnessOptions {
+            bind: "0.0.0.0".into(),
+            sandbox: serde_json::from_value(docker("")).unwrap(),
+            ..HarnessOptions::default()
+        };
+        assert_eq!(options.advertised(), "host.docker.internal");
     }
 
     #[test]

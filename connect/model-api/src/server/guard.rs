@@ -23,7 +23,7 @@ fn policy(protected: bool) -> RequestPolicy {
 
 /// Returns the request policy of a server with these settings.
 pub fn policy_of(settings: &ModelApiSettings) -> RequestPolicy {
-    policy(settings.key.is_some())
+    policy(settings.key.is_some() || settings.handler_has_keys)
 }
 
 /// Returns the key of a request, if it has one.
@@ -31,17 +31,24 @@ pub fn key(headers: &HeaderMap) -> Option<String> {
     trainyard_http_server::credential(&policy(true), headers).map(String::from)
 }
 
-/// Admits a request. Errors: 401 without the expected key; 403 for another host or origin.
-pub fn admit(headers: &HeaderMap, target: &Uri, expected: Option<&Secret>) -> Result<(), ModelApiError> {
+/// Admits a request. A protected server without an expected key admits none. Errors: 401 without the expected key; 403
+/// for another host or origin.
+pub fn admit(
+    headers: &HeaderMap,
+    target: &Uri,
+    protected: bool,
+    expected: Option<&Secret>,
+) -> Result<(), ModelApiError> {
     let digest = |text: &str| Digest::of(text.as_bytes());
     let same = |key: &str| expected.filter(|expected| same_digest(&digest(key), &digest(expected.reveal())));
-    trainyard_http_server::admit(&policy(expected.is_some()), headers, target, same).map(drop).map_err(refusal)
+    trainyard_http_server::admit(&policy(protected), headers, target, same).map(drop).map_err(refusal)
 }
 
 fn refusal(denial: RequestDenial) -> ModelApiError {
     match denial {
         RequestDenial::NoCredential => {
-            let message = "no valid key; send the server's key as `Authorization: Bearer KEY` or `x-api-key: KEY`";
+            let message =
+                "no valid key; send the key of this server as `Authorization: Bearer KEY` or `x-api-key: KEY`";
             ModelApiError::new(401, message).code("invalid_api_key")
         }
         RequestDenial::OtherHost => ModelApiError::new(403, "the request names another host; use http://127.0.0.1"),
@@ -56,7 +63,8 @@ mod tests {
     fn status(headers: &[(&'static str, &'static str)], expected: Option<&str>) -> u16 {
         let map = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         let expected = expected.map(Secret::new);
-        admit(&map, &Uri::default(), expected.as_ref()).map_or_else(|refusal| refusal.status, |()| 200)
+        admit(&map, &Uri::default(), expected.is_some(), expected.as_ref())
+            .map_or_else(|refusal| refusal.status, |()| 200)
     }
 
     #[test]
@@ -71,5 +79,7 @@ mod tests {
         assert_eq!(status(&[host, ("authorization", "Bearer other")], Some("k")), 401);
         assert_eq!(status(&[("host", "gpu-7"), ("authorization", "Bearer k")], Some("k")), 200);
         assert_eq!(status(&[host, ("x-api-key", "k")], Some("k")), 200);
+        let headers = [("host".parse().unwrap(), "localhost".parse().unwrap())].into_iter().collect();
+        assert_eq!(admit(&headers, &Uri::default(), true, None).unwrap_err().status, 401, "an unknown path has no key");
     }
 }

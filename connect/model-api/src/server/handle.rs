@@ -18,29 +18,45 @@ use trainyard_http_server::{BodyError, is_stalled, read_body};
 
 /// Routes, admits and handles any request.
 pub async fn handle(State(app): State<Arc<ModelApiState>>, request: Request) -> Response {
-    let Some((base, route)) = route::find(request.uri().path()) else {
-        let message = format!("unknown path {}", request.uri().path());
-        return error_response(&ModelApiError::new(404, message), ApiKind::Chat);
+    let path = request.uri().path();
+    let found = route::find(path);
+    let api = found.as_ref().map_or(ApiKind::Chat, |(_, route)| route.api());
+    let base = found.as_ref().map_or(path, |(base, _)| base.as_str()).to_string();
+    let caller = Caller { base, key: guard::key(request.headers()) };
+    let response = match found {
+        Some((_, route)) => respond_to(&app, route, caller.clone(), request).await,
+        None => Err(ModelApiError::new(404, format!("unknown path {path}"))),
     };
-    let api = route.api();
-    let admitted = async {
-        if route != ModelApiRoute::Health {
-            guard::admit(request.headers(), request.uri(), app.settings.key.as_ref())?;
-        }
-        let method = if route.takes_body() { Method::POST } else { Method::GET };
-        if request.method() != method {
-            return Err(ModelApiError::new(405, format!("this path requires {method}, not {}", request.method())));
-        }
-        let caller = Caller { base, key: guard::key(request.headers()) };
-        let body = if route.takes_body() { body(&app, request).await? } else { Value::Null };
-        Ok((caller, body))
-    };
-    match admitted.await {
-        Err(refusal) => error_response(&refusal, api),
-        Ok((caller, body)) => {
-            dispatch(&app, route, caller, &body).await.unwrap_or_else(|refusal| error_response(&refusal, api))
-        }
+    response.unwrap_or_else(|refusal| {
+        app.handler.record_refusal(&caller, &refusal);
+        error_response(&refusal, api)
+    })
+}
+
+/// Admits a request, reads its body and responds.
+async fn respond_to(
+    app: &Arc<ModelApiState>,
+    route: ModelApiRoute,
+    caller: Caller,
+    request: Request,
+) -> Result<Response, ModelApiError> {
+    if route != ModelApiRoute::Health {
+        admit(app, &caller, &request)?;
     }
+    let method = if route.takes_body() { Method::POST } else { Method::GET };
+    if request.method() != method {
+        return Err(ModelApiError::new(405, format!("this path requires {method}, not {}", request.method())));
+    }
+    let body = if route.takes_body() { body(app, request).await? } else { Value::Null };
+    dispatch(app, route, caller, &body).await
+}
+
+/// Checks the key, host and origin of a request.
+fn admit(app: &ModelApiState, caller: &Caller, request: &Request) -> Result<(), ModelApiError> {
+    let ModelApiSettings { key, handler_has_keys, .. } = &app.settings;
+    let handler_key = if *handler_has_keys { app.handler.key(&caller.base) } else { None };
+    let protected = *handler_has_keys || key.is_some();
+    guard::admit(request.headers(), request.uri(), protected, handler_key.as_ref().or(key.as_ref()))
 }
 
 async fn dispatch(
@@ -62,11 +78,7 @@ async fn dispatch(
         }
         ModelApiRoute::Model(name) => {
             let cards = app.handler.models(&caller)?;
-            let card = cards
-                .iter()
-                .find(|card| card.name == name)
-                .ok_or_else(|| ModelApiError::model_not_found(&name, &names(&cards)))?;
-            Ok(json(listed(card)))
+            Ok(json(listed(&card(app, cards, &name)?)))
         }
         ModelApiRoute::Tokenize => {
             let text = body["prompt"]
@@ -105,6 +117,18 @@ fn name_model(app: &ModelApiState, caller: &Caller, model_request: &mut ModelReq
         _ => {}
     }
     Ok(())
+}
+
+/// Returns the card of a model by a name that requests may use. Errors: a model that is not served.
+fn card(app: &ModelApiState, cards: Vec<ModelCard>, name: &str) -> Result<ModelCard, ModelApiError> {
+    if let Some(card) = cards.iter().find(|card| card.name == name) {
+        return Ok(card.clone());
+    }
+    match <[ModelCard; 1]>::try_from(cards) {
+        Ok([only]) if app.handler.accepts_any_model() => Ok(ModelCard { name: name.to_string(), ..only }),
+        Ok(cards) => Err(ModelApiError::model_not_found(name, &names(&cards))),
+        Err(cards) => Err(ModelApiError::model_not_found(name, &names(&cards))),
+    }
 }
 
 fn names(cards: &[ModelCard]) -> Vec<String> {

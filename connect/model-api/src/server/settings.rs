@@ -8,9 +8,11 @@ use trainyard_http_server::ServerLimits;
 /// Settings of a server.
 #[derive(Clone)]
 pub struct ModelApiSettings {
-    /// Key that every request must have. If `None`, the handler checks keys, the server listens on loopback only, and
-    /// only requests that name this machine are admitted.
+    /// Key that every request must have. Without it, and unless the handler holds the keys, the server listens on
+    /// loopback only, and only requests that name this machine are admitted.
     pub key: Option<Secret>,
+    /// Whether every request must have the key that [`crate::ModelHandler::key`] returns for its path.
+    pub handler_has_keys: bool,
     /// Maximum bytes of a request's body.
     pub max_body_bytes: usize,
     /// Timeout for receiving a body.
@@ -31,6 +33,7 @@ impl ModelApiSettings {
         let (body, timeout) = (32 << 20, Duration::from_secs(30));
         Self {
             key: None,
+            handler_has_keys: false,
             max_body_bytes: body,
             body_timeout: timeout,
             limits: ServerLimits::default(),

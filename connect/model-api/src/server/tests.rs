@@ -18,6 +18,9 @@ use trainyard_core::{Chance, Secret};
 struct Echo {
     waiting: Mutex<Vec<ResponseSender>>,
     bases: Mutex<Vec<Caller>>,
+    /// Refusals of the server by the bases of their requests.
+    refused: Mutex<Vec<(String, ModelApiError)>>,
+    accepts_any_model: bool,
 }
 
 impl ModelHandler for Echo {
@@ -26,6 +29,15 @@ impl ModelHandler for Echo {
             return Err(ModelApiError::new(404, "the episode is over"));
         }
         Ok(vec![ModelCard { name: "echo".into(), positions: Some(64) }])
+    }
+    fn accepts_any_model(&self) -> bool {
+        self.accepts_any_model
+    }
+    fn key(&self, base: &str) -> Option<Secret> {
+        base.strip_prefix("/e/").map(|number| Secret::new(format!("key-{number}")))
+    }
+    fn record_refusal(&self, caller: &Caller, refusal: &ModelApiError) {
+        self.refused.lock().unwrap().push((caller.base.clone(), refusal.clone()));
     }
     fn handle(&self, pending: PendingRequest) {
         let PendingRequest { request, caller, reply } = pending;
@@ -224,4 +236,48 @@ fn key_is_required_on_network() {
     assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nx-api-key: k\r\nhost"))).0, 200);
     let open = ModelApiServer::start("0.0.0.0:0".parse().unwrap(), Arc::new(Echo::default()), settings());
     assert!(open.err().unwrap().message.contains("is reachable from the network"));
+}
+
+#[test]
+fn refusals_of_the_server_are_recorded_by_path() {
+    let (server, handler) = start(settings());
+    assert_eq!(post(&server, "/e/7/v1/chat/completions", &content("hi")).0, 200);
+    let mut forced = content("hi");
+    forced["n"] = json!("many");
+    assert_eq!(post(&server, "/e/7/v1/chat/completions", &forced).0, 400);
+    assert_eq!(post(&server, "/e/8/v1/embeddings", &json!({})).0, 404);
+    assert_eq!(read(send(&server, &request("/e/9/v1/messages", "{"))).0, 400);
+    let refused = handler.refused.lock().unwrap();
+    let bases: Vec<&str> = refused.iter().map(|(base, _)| base.as_str()).collect();
+    assert_eq!(bases, ["/e/7", "/e/8/v1/embeddings", "/e/9"]);
+    assert_eq!(refused[0].1.param.as_deref(), Some("n"), "{:?}", refused[0]);
+}
+
+#[test]
+fn handler_holds_a_key_for_each_path() {
+    let keyed = ModelApiSettings { handler_has_keys: true, ..settings() };
+    let network = ModelApiServer::start("0.0.0.0:0".parse().unwrap(), Arc::new(Echo::default()), keyed.clone());
+    assert!(network.is_ok(), "a network address is permitted");
+    let (server, _) = start(keyed);
+    let status = |path: &str, key: &str| {
+        let text = request(path, &content("hi").to_string()).replace("127.0.0.1", "gpu-7");
+        read(send(&server, &text.replace("\r\nhost", &format!("\r\nauthorization: Bearer {key}\r\nhost")))).0
+    };
+    assert_eq!(status("/e/7/v1/chat/completions", "key-7"), 200);
+    for (path, key) in [("/e/7", "key-8"), ("/e/8", "key-7"), ("/e/7", ""), ("", "key-7")] {
+        assert_eq!(status(&format!("{path}/v1/chat/completions"), key), 401, "{path} {key}");
+    }
+}
+
+#[test]
+fn any_name_of_a_model_may_be_looked_up_where_it_may_be_requested() {
+    let name = "/v1/models/gpt-4o-2024-08-06";
+    for (accepts_any_model, status) in [(true, 200), (false, 404)] {
+        let handler = Arc::new(Echo { accepts_any_model, ..Echo::default() });
+        let server = ModelApiServer::start("127.0.0.1:0".parse().unwrap(), handler, settings()).unwrap();
+        let text = format!("GET {name} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let (actual, body) = read(send(&server, &text));
+        assert_eq!(actual, status, "{body}");
+        assert!(body.contains("gpt-4o-2024-08-06"), "{body}");
+    }
 }

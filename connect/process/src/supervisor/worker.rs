@@ -17,8 +17,6 @@ use trainyard_core::attempt::LogLevel;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
 
-/// Minimum time limit of a start: imports of large libraries are slow.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum frames that are read in one iteration.
 const MAX_FRAMES: usize = 4096;
 /// Interval at which a starting lane checks for shutdown.
@@ -30,8 +28,12 @@ pub struct SupervisedProgram {
     pub place: String,
     /// Advice when the program does not start.
     pub help: &'static str,
+    /// Advice when the program is not ready in time.
+    pub start_help: &'static str,
     /// Time limit of a response.
     pub timeout: Duration,
+    /// Time in which a worker must be ready.
+    pub start: Duration,
     pub log: ProgramLog,
 }
 
@@ -256,7 +258,7 @@ impl<W: WorkerWire> WorkerLane<W> {
         }
         let mut program = self.wire.start()?;
         program.send(&self.wire.greeting());
-        let (limit, begin) = (START_TIMEOUT.max(self.supervised.timeout), self.clock.monotonic());
+        let (limit, begin) = (self.supervised.start, self.clock.monotonic());
         while !self.wire.is_ready() {
             let place = &self.supervised.place;
             if self.queue.is_shut_down() {
@@ -264,6 +266,7 @@ impl<W: WorkerWire> WorkerLane<W> {
             }
             if self.clock.monotonic().saturating_sub(begin) > limit {
                 let error = Error::retryable(format!("the program was not ready within {}", format_duration(limit)));
+                let error = error.help(self.supervised.start_help);
                 return Err(with_output(error.at(place), &program.kill_for_stderr()));
             }
             let frame = match program.frame() {

@@ -73,17 +73,27 @@ fn adapter_file(adapter: AdapterPackage) -> (String, String) {
     (format!("{name}_environment.py"), text.to_string())
 }
 
-/// Writes all files, or none if one of them exists, and prints `next`. Errors: invalid (a file exists), and those of
-/// the disk.
+/// Writes the files that do not exist, and prints `next`. Errors: invalid (a file exists with another content, or all
+/// files exist), and those of the disk. Then no file is written.
 fn write(args: &InitArgs, files: Vec<(String, String)>, next: String) -> Result<CliExit> {
-    if let Some((name, _)) = files.iter().find(|(name, _)| args.folder.join(name).exists()) {
-        return Err(
-            Error::invalid(format!("{} exists already", args.folder.join(name).display())).help("name an empty folder")
-        );
+    let first = files.first().map(|(name, _)| args.folder.join(name));
+    let mut missing = Vec::new();
+    for (name, content) in files {
+        let path = args.folder.join(&name);
+        if !path.exists() {
+            missing.push((name, content));
+        } else if std::fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
+            let error = Error::invalid(format!("{} exists already, with another content", path.display()));
+            return Err(error.help("name an empty folder, or move the file away"));
+        }
+    }
+    if let (true, Some(path)) = (missing.is_empty(), first) {
+        let error = Error::invalid(format!("{} exists already, like all other files", path.display()));
+        return Err(error.help("name an empty folder"));
     }
     std::fs::create_dir_all(&args.folder).map_err(|e| io_error(&args.folder, &e))?;
     let mut wrote = Vec::new();
-    for (name, content) in files {
+    for (name, content) in missing {
         let path = args.folder.join(name);
         std::fs::write(&path, content).map_err(|e| io_error(&path, &e))?;
         wrote.push(path.display().to_string());

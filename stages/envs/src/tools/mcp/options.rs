@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, SecretName};
@@ -95,7 +94,7 @@ impl McpOptions {
             workers: if self.session == SessionKind::Shared { self.servers() } else { 1 },
             timeout: self.timeout.clone(),
             env: self.env.clone(),
-            options: Value::Null,
+            ..ProgramOptions::default()
         }
     }
     /// Returns the number of servers, or calls in flight.

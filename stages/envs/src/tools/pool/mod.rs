@@ -16,9 +16,13 @@ pub use key::PoolKey;
 use records::ToolSessionRecords;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_process::{SupervisedProgram, Supervisor, null_log};
 use worker::{QueuedToolCall, ToolWork, ToolWorkerWire};
+
+/// Time in which a worker must be ready.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct ToolWorkerPool {
     supervisor: Supervisor<ToolWork>,
@@ -34,10 +38,13 @@ impl ToolWorkerPool {
         let queue =
             |records: &Arc<ToolSessionRecords>| ToolWorkerWire::new(Arc::clone(records), program.clone(), key.clone());
         let queues: Vec<ToolWorkerWire> = records.iter().map(queue).collect();
+        let timeout = queues.first().map(ToolWorkerWire::timeout).unwrap_or_default();
         let supervised = SupervisedProgram {
             place: "a tool worker".to_string(),
             help: "set its variable to a program that serves tools",
-            timeout: queues.first().map(ToolWorkerWire::timeout).unwrap_or_default(),
+            start_help: "run the same command again when the machine has less to do",
+            timeout,
+            start: START_TIMEOUT.max(timeout),
             log: null_log(),
         };
         let supervisor = Supervisor::start("tools", supervised, queues)
