@@ -25,6 +25,7 @@ mod lookup;
 mod notifier;
 mod options;
 mod process;
+pub mod progress;
 mod publish;
 mod query_queue;
 pub mod resume;
