@@ -42,6 +42,7 @@ mod outliving;
 mod ported;
 mod preference;
 mod prelude;
+mod progress;
 mod ray;
 mod readme;
 mod recipe_seeds;

@@ -37,7 +37,7 @@ pub struct ProgressRecord {
 pub struct ProgressMetric {
     /// Name of the metric.
     pub name: String,
-    /// Its last value.
+    /// Last value of the metric.
     pub value: f64,
 }
 

@@ -18,6 +18,7 @@ use crate::in_process::{InProcessAttempt, InProcessPool};
 use crate::journal::{JournalAck, JournalEntry};
 use crate::options::{Interrupt, RunEnding, RunOptions};
 use crate::query_queue::QueryQueue;
+use crate::queue_reminder::QueueReminder;
 use crate::stage_claims::StageClaims;
 use crate::steady_clock::SteadyClock;
 use crate::{journal, launch};
@@ -69,7 +70,7 @@ pub(crate) struct Dispatcher {
     /// After an interrupt: deadline of the journal, by the monotonic clock.
     journal_deadline: Option<Duration>,
     usage_query_pending: bool,
-    reminder: reminder::QueueReminder,
+    reminder: QueueReminder,
     /// Time of the engine. Waits must not grow when the wall clock is set.
     steady_clock: SteadyClock,
 }
@@ -133,7 +134,7 @@ impl Dispatcher {
             unacknowledged: 0,
             journal_deadline: None,
             usage_query_pending: false,
-            reminder: reminder::QueueReminder::default(),
+            reminder: QueueReminder::default(),
         }
     }
 

@@ -28,6 +28,7 @@ mod process;
 pub mod progress;
 mod publish;
 mod query_queue;
+mod queue_reminder;
 pub mod resume;
 mod retry;
 mod run;

@@ -108,8 +108,8 @@ impl Slots {
     }
 
     /// Waits until the first share of the grant is free, and takes it together with the shares of its group. Before the
-    /// first wait, and every 30 s, calls `waits` with a description of the current holders. Returns `None` for a grant without
-    /// shares.
+    /// first wait, and every 30 s, calls `waits` with a description of the current holders. Returns `None` for a grant
+    /// without shares.
     ///
     /// Errors: invalid (more than the machine has), cancelled (`control` rose), those of the folder.
     pub async fn acquire(

@@ -16,7 +16,8 @@
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   summary of a long run that ended
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, progress.json,
-//!                                                         result.json or failure.json, chunks of log and metrics, nodes/<rank>…
+//!                                                         result.json or failure.json, chunks of log and
+//!                                                         metrics, nodes/<rank>…
 //! schedules/<name>/<tick>                                 one object per fired tick
 //! schedules/<name>/log/<number>                           decisions about a schedule, in order
 //! schedules/<name>/state/<number>                         state of a schedule after the log up to a number
