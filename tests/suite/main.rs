@@ -43,6 +43,7 @@ mod outliving;
 mod ported;
 mod preference;
 mod prelude;
+mod progress;
 mod ray;
 mod readme;
 mod recipe_seeds;

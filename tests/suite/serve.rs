@@ -225,3 +225,26 @@ fn what_a_daemon_is_installed_with_is_written_once() {
     assert!(!unit.contains("@folder@") && !unit.contains("@program@"), "{unit}");
     s.run(&["init", "--serve", "there"]).code(2).says("exists already");
 }
+
+#[test]
+fn progress_of_a_running_stage_and_its_schema_are_served() {
+    let s = Sandbox::new();
+    s.write("workflows/yearly.yaml", EVERY_SECOND.replace("* * * * * *", "0 0 0 1 1 *"));
+    s.write("long.yaml", crate::progress::TRAINS);
+    let port = free_port();
+    let _daemon = Daemon::start(&s, &["--bind", &format!("127.0.0.1:{port}")]);
+    wait_for("the schedule", 60, || !show(&s, "ticking").is_null());
+    // Ends with the test, like the daemon.
+    let _run = Daemon(s.command(&["run", "long.yaml"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let progress = || {
+        let (_, run) = ask(port, "GET", "/runs/latest", "");
+        let page = run["page"].as_array().cloned().unwrap_or_default();
+        page.into_iter().find(|row| row["stage"] == "sft").unwrap_or_default()["progress"].clone()
+    };
+    wait_for("the first steps", 120, || progress()["done"].as_u64().is_some_and(|done| done > 0));
+    let now = progress();
+    assert_eq!((&now["total"], &now["metric"]["name"]), (&100_000.into(), &"loss".into()), "{now}");
+    let (_, schema) = ask(port, "GET", "/openapi.json", "");
+    let fields = &schema["components"]["schemas"]["ProgressRecord"]["properties"];
+    assert!(fields["seconds_left"].is_object(), "{fields}");
+}

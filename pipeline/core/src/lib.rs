@@ -18,6 +18,7 @@ pub mod ids;
 pub mod kinds;
 pub mod metric;
 pub mod peers;
+pub mod progress;
 pub mod promise;
 pub mod resources;
 pub mod secret;

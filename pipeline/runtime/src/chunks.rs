@@ -1,10 +1,12 @@
-//! Writes the log and the learning curves of an attempt to the store, in numbered chunks while it runs.
+//! Writes the log and the learning curves of an attempt to the store, in numbered chunks while it runs, and its last
+//! progress.
 //!
 //! The engine does this for attempts whose pipes it holds; other attempts do it themselves. A chunk is stored every few
 //! seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses little. A chunk whose
 //! write failed is retried under its number, while later output is buffered up to a limit. If the store stays
 //! unavailable, the end of the log is lost; the attempt is not affected.
 
+use crate::progress::ProgressBuffer;
 use crate::retry::{SHORT_RETRY_DELAYS, with_retries};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +40,7 @@ pub struct ChunkWriter {
     /// Called when the store does not accept the log.
     on_failure: Box<dyn Fn(&str) + Send + Sync>,
     buffers: Mutex<ChunkBuffers>,
+    progress: Mutex<ProgressBuffer>,
     /// Held while chunks are stored: two concurrent writes of one chunk would count it twice.
     flush_lock: tokio::sync::Mutex<()>,
     full: Notify,
@@ -124,6 +127,7 @@ impl ChunkWriter {
             clock,
             on_failure: Box::new(on_failure),
             buffers: Mutex::default(),
+            progress: Mutex::default(),
             flush_lock: tokio::sync::Mutex::default(),
             full: Notify::new(),
             closed: Notify::new(),
@@ -141,8 +145,8 @@ impl ChunkWriter {
         writer.log(LogLevel::Info, text);
         with_retries(&writer.store, &SHORT_RETRY_DELAYS, || writer.put()).await
     }
-    /// Records a message: log lines and errors become log records, points of learning curves become metric lines; other
-    /// messages are not stored.
+    /// Records a message: log lines and errors become log records, points of learning curves become metric lines; of
+    /// progress the last is stored, and other messages are not.
     pub fn message(&self, message: &AttemptMessage) {
         match message {
             AttemptMessage::Log { level, text } => self.log(*level, text),
@@ -159,7 +163,8 @@ impl ChunkWriter {
                     });
                 }
             }
-            AttemptMessage::Progress { .. } | AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => {}
+            AttemptMessage::Progress { .. } => self.progress().message(message, self.clock.as_ref()),
+            AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => {}
         }
     }
     /// Stores the messages recorded so far; retries for a second or two, then calls `on_failure`.
@@ -205,8 +210,18 @@ impl ChunkWriter {
     /// Stores all buffered messages. Errors: those of the store; rejected messages stay buffered.
     async fn put(&self) -> Result<()> {
         let _turn = self.flush_lock.lock().await;
+        self.put_progress().await;
         let log = self.put_stream(AttemptStream::Log).await;
         self.put_stream(AttemptStream::Metrics).await.and(log)
+    }
+
+    /// Stores the progress if it is due. A failed write is only logged, since the next report may succeed.
+    async fn put_progress(&self) {
+        let due = self.progress().take_due(self.clock.monotonic());
+        let Some(record) = due else { return };
+        if let Err(error) = self.store.put_progress(&self.run, &self.stage, self.attempt, &record).await {
+            tracing::info!(%error, "the progress was not stored");
+        }
     }
 
     async fn put_stream(&self, which: AttemptStream) -> Result<()> {
@@ -305,6 +320,9 @@ impl ChunkWriter {
         }
     }
 
+    fn progress(&self) -> MutexGuard<'_, ProgressBuffer> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
     fn buffers(&self) -> MutexGuard<'_, ChunkBuffers> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }

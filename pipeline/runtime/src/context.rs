@@ -63,6 +63,9 @@ pub trait Observer: Send + Sync {
     fn event(&self, record: &EventRecord);
     /// Called with a message of an attempt.
     fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage);
+    /// Called when a stage begins to wait, and every 30 s while it waits: `why` names the holder of its resources, the
+    /// reason of a batch system, or the run whose result it will use.
+    fn waits(&self, _stage: &StageKey, _why: &str) {}
     /// Called with one line for users about the run that is not an event, such as a takeover, or a log that cannot be
     /// stored now.
     fn note(&self, text: &str);

@@ -9,6 +9,7 @@
 
 mod abandon;
 mod query;
+mod reminder;
 
 use crate::attempts::PoolClients;
 use crate::context::RunContext;
@@ -17,6 +18,7 @@ use crate::in_process::{InProcessAttempt, InProcessPool};
 use crate::journal::{JournalAck, JournalEntry};
 use crate::options::{Interrupt, RunEnding, RunOptions};
 use crate::query_queue::QueryQueue;
+use crate::queue_reminder::QueueReminder;
 use crate::stage_claims::StageClaims;
 use crate::steady_clock::SteadyClock;
 use crate::{journal, launch};
@@ -68,6 +70,7 @@ pub(crate) struct Dispatcher {
     /// After an interrupt: deadline of the journal, by the monotonic clock.
     journal_deadline: Option<Duration>,
     usage_query_pending: bool,
+    reminder: QueueReminder,
     /// Time of the engine. Waits must not grow when the wall clock is set.
     steady_clock: SteadyClock,
 }
@@ -131,6 +134,7 @@ impl Dispatcher {
             unacknowledged: 0,
             journal_deadline: None,
             usage_query_pending: false,
+            reminder: QueueReminder::default(),
         }
     }
 
@@ -168,6 +172,7 @@ impl Dispatcher {
     }
 
     async fn run_once(&mut self) -> Option<DispatchEnd> {
+        self.remind();
         let wake = self.until_wake();
         let may_query_usage = self.engine.queued() > 0 && !self.usage_query_pending;
         let deadline = self.journal_deadline.filter(|_| self.unacknowledged > 0);

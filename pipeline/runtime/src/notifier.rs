@@ -33,6 +33,10 @@ impl AttemptNotifier {
         }
         self.context.observer.message(&self.spec.stage, self.spec.attempt, message);
     }
+    /// Tells the observer for what the attempt still waits.
+    pub fn remind(&self, why: &str) {
+        self.context.observer.waits(&self.spec.stage, why);
+    }
     /// Forwards one line for users about the run.
     pub fn note(&self, text: &str) {
         self.context.observer.note(text);

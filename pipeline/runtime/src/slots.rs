@@ -32,6 +32,8 @@ use trainyard_core::resources::{ResourceAmounts, shortfalls};
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
 use trainyard_engine::{ExternalUsage, Grant, MachineShare, PoolMachine};
 
+/// Time between two reports of the holders for which an attempt waits.
+const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 /// Poll interval of a waiting attempt.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// File whose lock serializes access to the folder.
@@ -106,8 +108,8 @@ impl Slots {
     }
 
     /// Waits until the first share of the grant is free, and takes it together with the shares of its group. Before the
-    /// first wait, calls `waits` once with a description of the current holders. Returns `None` for a grant without
-    /// shares.
+    /// first wait, and every 30 s, calls `waits` with a description of the current holders. Returns `None` for a grant
+    /// without shares.
     ///
     /// Errors: invalid (more than the machine has), cancelled (`control` rose), those of the folder.
     pub async fn acquire(
@@ -115,9 +117,9 @@ impl Slots {
         grant: &Grant,
         holder: &SlotHolder,
         control: &mut watch::Receiver<Control>,
-        waits: impl FnOnce(String),
+        mut waits: impl FnMut(String),
     ) -> Result<Option<SlotGuard>> {
-        let mut waits = Some(waits);
+        let (clock, mut reported) = (SystemClock::new(), None);
         let mut wait_guard: Option<WaitGuard> = None;
         let group = SlotGroup::of(grant);
         if group.shares.is_empty() {
@@ -130,8 +132,10 @@ impl Slots {
                 Ok(held) => return Ok(Some(held)),
                 Err(waiting) => wait_guard = Some(waiting),
             }
-            if let Some(waits) = waits.take() {
-                waits(self.holders().unwrap_or_default());
+            if is_due(reported, clock.monotonic()) {
+                reported = Some(clock.monotonic());
+                let own = wait_guard.as_ref().map(|guard| guard.number);
+                waits(self.holders(own).unwrap_or_else(|error| error.to_string()));
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
@@ -234,13 +238,13 @@ impl Slots {
         Ok(values(&self.live_records()?.0))
     }
 
-    /// Formats the current holders: `held by run … (workflow, stage) for 4m`.
-    fn holders(&self) -> Result<String> {
+    /// Formats the current holders: `held by run … (workflow, stage) for 4m`. If the slots were released meanwhile,
+    /// the other requests in line than `own` are named. Errors: those of the folder.
+    pub fn holders(&self, own: Option<u64>) -> Result<String> {
         let _turn = self.lock_folder()?;
-        let now = SystemClock::new().unix_millis();
-        let mut names: Vec<String> = self.live_records()?.0.values().map(|holding| holding.describe(now)).collect();
-        names.dedup();
-        Ok(format!("held by {}", names.join(", and by ")))
+        let (held, mut waiting) = self.live_records()?;
+        own.iter().for_each(|number| drop(waiting.remove(number)));
+        Ok(describe_holders(&held, &waiting, SystemClock::new().unix_millis()))
     }
 
     /// Returns the resources held by other runs. Errors: those of the folder.
@@ -320,6 +324,25 @@ impl Drop for WaitGuard {
     fn drop(&mut self) {
         // A file that cannot be removed still loses its lock, so the next reader removes it.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Returns whether the holders are reported now, if they were last reported at `reported`.
+fn is_due(reported: Option<Duration>, now: Duration) -> bool {
+    reported.is_none_or(|at| now.saturating_sub(at) >= REPORT_INTERVAL)
+}
+
+/// Formats the holders, or else the requests in line; `now` is in Unix milliseconds.
+fn describe_holders(held: &BTreeMap<u64, SlotRecord>, waiting: &BTreeMap<u64, SlotRecord>, now: i64) -> String {
+    let names = |records: &BTreeMap<u64, SlotRecord>| {
+        let mut names: Vec<String> = records.values().map(|record| record.describe(now)).collect();
+        names.dedup();
+        names.join(", and by ")
+    };
+    match (held.is_empty(), waiting.is_empty()) {
+        (false, _) => format!("held by {}", names(held)),
+        (true, false) => format!("just released and requested by {}", names(waiting)),
+        (true, true) => "just released".to_string(),
     }
 }
 

@@ -1,8 +1,8 @@
-//! Stores the files of an attempt: `spec.json`, `cancel` and `heartbeat.json`, and at its end `result.json` or
-//! `failure.json`. [`crate::streams`] stores its log and metrics.
+//! Stores the files of an attempt: `spec.json`, `cancel`, `heartbeat.json` and `progress.json`, and at its end
+//! `result.json` or `failure.json`. [`crate::streams`] stores its log and metrics.
 //!
 //! `result.json` is create-only, so only one of two processes that claim the same attempt number ends the attempt. Only
-//! `heartbeat.json` is ever overwritten, and no decision depends on it.
+//! `heartbeat.json` and `progress.json` are ever overwritten, and no decision depends on them.
 
 use crate::connection::CreateOutcome;
 use crate::layout;
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use trainyard_core::attempt::{AttemptFailure, AttemptResult, AttemptSpec, CancelRequest, Heartbeat};
+use trainyard_core::progress::ProgressRecord;
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
 
 impl Store {
@@ -60,6 +61,26 @@ impl Store {
     /// Returns the last heartbeat of an attempt; `None` before the first.
     pub async fn heartbeat(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<Heartbeat>> {
         self.json(&format!("{}/heartbeat.json", layout::attempt(run, stage, attempt))).await
+    }
+    /// Overwrites an attempt's progress.
+    pub async fn put_progress(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        progress: &ProgressRecord,
+    ) -> Result<()> {
+        let path = format!("{}/progress.json", layout::attempt(run, stage, attempt));
+        self.overwrite(&path, encode(&path, progress)?).await
+    }
+    /// Returns the last progress of an attempt; `None` before the first report. Errors: data (damaged).
+    pub async fn progress(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+    ) -> Result<Option<ProgressRecord>> {
+        self.json(&format!("{}/progress.json", layout::attempt(run, stage, attempt))).await
     }
     /// Puts a request to end an attempt. An earlier request stays in effect, and the new one is ignored.
     pub async fn request_cancel(&self, spec: &AttemptSpec, request: CancelRequest) -> Result<()> {

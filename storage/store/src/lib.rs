@@ -15,8 +15,9 @@
 //! pins/<aa>/<stage-digest>/<generation>/<n>               user's pins: keep this artifact
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   summary of a long run that ended
-//! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, result.json or
-//!                                                         failure.json, chunks of log and metrics, nodes/<rank>…
+//! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, progress.json,
+//!                                                         result.json or failure.json, chunks of log and
+//!                                                         metrics, nodes/<rank>…
 //! schedules/<name>/<tick>                                 one object per fired tick
 //! schedules/<name>/log/<number>                           decisions about a schedule, in order
 //! schedules/<name>/state/<number>                         state of a schedule after the log up to a number

@@ -180,6 +180,9 @@ impl Observer for TrackingObserver {
             self.publish(|| TrackerEvent::Point(Point { stage, attempt, name, step: *step, value: *value, at }));
         }
     }
+    fn waits(&self, stage: &StageKey, why: &str) {
+        self.inner.waits(stage, why);
+    }
     fn note(&self, text: &str) {
         self.inner.note(text);
     }

@@ -6,6 +6,7 @@ use crate::args::{ExplainArgs, OutputFormat};
 use crate::exit::CliExit;
 use crate::names;
 use crate::output::human::{print_json, print_text};
+use crate::output::progress::progress_text;
 use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use trainyard_core::units::format_time;
 use trainyard_core::{Result, SystemClock};
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::executors::{Executors, Handle};
+use trainyard_runtime::progress::read_progress;
 use trainyard_store::Store;
 
 /// Reads the run's journal and prints the reasons for the stage's state.
@@ -29,6 +31,8 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
         if stage.status == StageStatus::Hit {
             lines.extend(origin(&session.store, stage).await?);
         }
+        let progress = read_progress(&session.store, &run, &view).await?;
+        lines.extend(progress.get(stage.key()).map(|progress| format!("progress: {}", progress_text(progress))));
         lines.extend(resource_usage::lines(&view, stage, &run.0, slots.as_ref(), &SystemClock::new()));
         lines.extend(executor_explanation(&executors, stage).await);
         Ok((stage.clone(), lines))

@@ -6,17 +6,20 @@ use crate::args::{LogsArgs, OutputFormat};
 use crate::exit::CliExit;
 use crate::names;
 use crate::output::clean::without_colors;
-use crate::output::human::{print_text, sanitize, try_print};
+use crate::output::human::{print_note, print_text, sanitize, try_print};
+use crate::output::runs::state_text;
 use crate::output::style::Style;
 use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::attempt::LogRecord;
+use trainyard_core::progress::ProgressRecord;
 use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Result, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_engine::pool::IN_PROCESS;
+use trainyard_runtime::progress::read_progress;
 use trainyard_store::{AttemptStream, Store};
 
 /// Prints the logs of all attempts in the order of stages and attempts, while they are read.
@@ -34,6 +37,8 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
         None => view.stages.iter().collect(),
     };
     let mut is_empty = true;
+    let progress = read_progress(store, &run, &view).await?;
+    let states: Vec<String> = stages.iter().filter_map(|stage| open_state(stage, progress.get(stage.key()))).collect();
     for (stage, attempt) in stages.into_iter().flat_map(attempts) {
         let mut page = LogPrinter { stage, attempt, is_begun: false, rest: Vec::new(), args };
         let mut chunks = store.chunks(&run, stage, attempt, AttemptStream::Log, 0);
@@ -47,10 +52,21 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
         }
         is_empty &= !page.is_begun;
     }
-    if is_empty && args.format == OutputFormat::Text {
-        print_text(&no_logs_text(&view));
+    if args.format == OutputFormat::Text {
+        if is_empty {
+            print_text(&no_logs_text(&view));
+        }
+        // On stderr, since they are no part of the log.
+        states.iter().for_each(|state| print_note(state));
     }
     Ok(())
+}
+
+/// Returns a line on a stage that runs or waits: its progress, or for what it waits.
+fn open_state(stage: &StageView, progress: Option<&ProgressRecord>) -> Option<String> {
+    let is_open = matches!(stage.status, StageStatus::Running | StageStatus::Waiting | StageStatus::Queued);
+    let text = state_text(stage, progress).filter(|_| is_open)?;
+    Some(format!("{} is {}: {text}", stage.key(), stage.status.name()))
 }
 
 /// Returns the attempts of a stage that can have a log. Attempts in the engine's process write no log.

@@ -122,7 +122,7 @@ fn execute(
 fn print_summary(session: &AppSession, summary: &RunSummary, clock: &dyn Clock, format: OutputFormat) -> Result<()> {
     let (run, view) = (&summary.run, &summary.view);
     if format == OutputFormat::Json {
-        let value = runs::json(run, view, clock)?;
+        let value = runs::json(run, view, &runs::StageProgress::new(), clock)?;
         return print_json(&json!({"resumed": summary.resumed, "run": value}));
     }
     let reports = session.block_on(reports::of_run(&session.store, run, view))?;

@@ -1,23 +1,20 @@
 //! Implements `trainyard runs`: list, show, cancel, resume, afresh.
 
 mod curves;
+mod show;
 
 use crate::args::{OutputFormat, RunsArgs, RunsCommand};
 use crate::exit::CliExit;
-use crate::output::human::{json, print_json, print_note, print_raw, print_text, table};
-use crate::output::runs::{self, RunSummaryRow};
+use crate::output::human::{print_json, print_note, print_text, table};
+use crate::output::runs::RunSummaryRow;
 use crate::session::{self, Access, AppSession};
 use crate::{commands, names};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{Error, ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{CancelOutcome, cancel_run};
-use trainyard_runtime::{resume, summary};
-
-/// Interval at which `show --watch` reads the journal.
-const WATCH_EVERY: Duration = Duration::from_millis(500);
+use trainyard_runtime::summary;
 
 /// Opens the store, read-only except for `cancel` and `afresh`, and runs the subcommand (`list` by default). `resume`
 /// opens the store again for writing.
@@ -30,7 +27,7 @@ pub fn run(args: &RunsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
         RunsCommand::List { limit } => list(&session, limit, args.format),
         RunsCommand::Show { run, curves: Some(stage), .. } => curves::show(&session, &run, &stage, args.format),
         RunsCommand::Afresh { run, stage } => afresh(&session, &run, &stage, args.format),
-        RunsCommand::Show { run, watch, .. } => show(&session, &run, watch, args.format),
+        RunsCommand::Show { run, watch, .. } => show::show(&session, &run, watch, args.format),
         RunsCommand::Cancel { run } => cancel(&session, &run, args.format),
         RunsCommand::Resume { run, take_over } => resume(&session, args, &run, take_over, catalogue),
     }
@@ -61,34 +58,6 @@ fn list(session: &AppSession, limit: usize, format: OutputFormat) -> Result<CliE
         }
     }
     Ok(CliExit::Done)
-}
-
-fn show(session: &AppSession, name: &str, watch: bool, format: OutputFormat) -> Result<CliExit> {
-    let clock = SystemClock::new();
-    let mut last = String::new();
-    let (run, (mut view, mut journal)) = session.block_on(async {
-        let run = names::run(&session.store, name).await?;
-        let opened = resume::open_run(&session.store, &run).await?;
-        Ok((run, opened))
-    })?;
-    loop {
-        let text = match format {
-            OutputFormat::Json => json(&runs::json(&run, &view, &clock)?)?,
-            OutputFormat::Text => runs::text(&run, &view, &clock),
-        };
-        if text != last {
-            match format {
-                OutputFormat::Json => print_raw(&text),
-                OutputFormat::Text => print_text(&text),
-            }
-            last = text;
-        }
-        if !watch || view.finished.is_some() {
-            return Ok(CliExit::Done);
-        }
-        std::thread::sleep(WATCH_EVERY);
-        session.block_on(resume::follow(&mut journal, &mut view))?;
-    }
 }
 
 fn cancel(session: &AppSession, name: &str, format: OutputFormat) -> Result<CliExit> {

@@ -4,6 +4,7 @@ pub mod clean;
 pub mod conversation;
 pub mod diagnostics;
 pub mod human;
+pub mod live;
 pub mod metrics;
 pub mod progress;
 pub mod reports;

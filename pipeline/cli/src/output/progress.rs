@@ -6,6 +6,8 @@
 
 mod words;
 
+pub use words::progress_text;
+
 use crate::output::clean::{AllowedCodes, clean, without_colors};
 use crate::output::human::{sanitize, with_causes};
 use crate::output::metrics;
@@ -19,11 +21,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::event::{AttemptOutcome, Event, EventRecord};
+use trainyard_core::progress::ProgressMeter;
 use trainyard_core::{AttemptNumber, Clock, Comparison, Error, StageKey};
 use trainyard_runtime::Observer;
 use trainyard_spec::plan::Plan;
 use trainyard_spec::{Template, run_stage};
-use words::{check_text, progress_text};
+use words::check_text;
 
 /// Minimum interval between progress lines of a stage in piped output.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -61,21 +64,12 @@ struct ProgressState {
 
 struct RunningStage {
     bar: Option<ProgressBar>,
-    /// Unit and first value of the present progress. A resumed stage has a separate rate, and so does each part of a
-    /// stage (rollouts, then steps).
-    origin: Option<ProgressStart>,
+    meter: ProgressMeter,
     last_plain: Duration,
 }
 
 /// Metrics and comparisons of a stage.
 type StageMetrics<'a> = (&'a BTreeMap<String, f64>, &'a [Comparison]);
-
-struct ProgressStart {
-    unit: String,
-    total: u64,
-    at: Duration,
-    done: u64,
-}
 
 impl ProgressObserver {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
@@ -119,7 +113,7 @@ impl ProgressObserver {
             let again = if attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
             self.print_line(&format!("{stage}: started{again}"));
         }
-        state.running.insert(stage.clone(), RunningStage { bar, origin: None, last_plain: now });
+        state.running.insert(stage.clone(), RunningStage { bar, meter: ProgressMeter::default(), last_plain: now });
     }
 
     fn end(&self, state: &mut ProgressState, stage: &StageKey) {
@@ -143,18 +137,12 @@ impl ProgressObserver {
         }
     }
 
-    fn progress(&self, stage: &StageKey, done: u64, total: u64, unit: &str, metric: Option<&(String, f64)>) {
+    fn progress(&self, stage: &StageKey, message: &AttemptMessage) {
         let now = self.clock.monotonic();
         let Ok(mut state) = self.state.lock() else { return };
         let Some(running) = state.running.get_mut(stage) else { return };
-        let same = |o: &ProgressStart| o.unit == unit && o.total == total;
-        let origin = match running.origin.take().filter(same) {
-            Some(origin) => origin,
-            None => ProgressStart { unit: unit.to_string(), total, at: now, done },
-        };
-        let seconds = (now - origin.at).as_secs_f64();
-        let text = progress_text(done, total, unit, metric, seconds, done.saturating_sub(origin.done));
-        running.origin = Some(origin);
+        let Some(progress) = running.meter.measure(message, now, self.clock.unix_millis()) else { return };
+        let text = progress_text(&progress);
         match &running.bar {
             Some(bar) => bar.set_message(foreign(&text)),
             None if now - running.last_plain >= PLAIN_EVERY => {
@@ -307,14 +295,22 @@ impl Observer for ProgressObserver {
 
     fn message(&self, stage: &StageKey, _: AttemptNumber, message: &AttemptMessage) {
         match message {
-            AttemptMessage::Progress { done, total, unit, metric } => {
-                self.progress(stage, *done, *total, unit, metric.as_ref())
-            }
+            AttemptMessage::Progress { .. } => self.progress(stage, message),
             AttemptMessage::Log { level: LogLevel::Warn | LogLevel::Error, text } => {
                 self.print_line(&foreign(&format!("{stage}: {}", without_colors(text))))
             }
             AttemptMessage::Log { level: LogLevel::Info, text } => self.buffer_line(stage, text),
             _ => {}
+        }
+    }
+
+    fn waits(&self, stage: &StageKey, why: &str) {
+        let Ok(state) = self.state.lock() else { return };
+        let text = foreign(&format!("waiting: {why}"));
+        match state.running.get(stage).and_then(|running| running.bar.as_ref()) {
+            // The live line stays on the screen.
+            Some(bar) => bar.set_message(text),
+            None => self.print_line(&format!("{stage}: {text}")),
         }
     }
 

@@ -2,15 +2,18 @@
 
 use crate::output::human::{table, with_causes};
 use crate::output::metrics::{number, row_text};
+use crate::output::progress::progress_text;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 use trainyard_core::event::{CheckResult, RunOutcome};
 use trainyard_core::metric::qualified_name;
+use trainyard_core::progress::ProgressRecord;
 use trainyard_core::units::{format_duration, format_time};
-use trainyard_core::{Clock, Error, Result, RunId};
+use trainyard_core::{Clock, Error, Result, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_runtime::resume::{WriterState, writer_state};
 use trainyard_runtime::summary::LoadedSummary;
@@ -117,16 +120,25 @@ fn millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// Returns the complete view of a run as JSON, with the run's id and displayed status.
-pub fn json(run: &RunId, view: &RunView, clock: &dyn Clock) -> Result<Value> {
+/// Last progress of running stages.
+pub type StageProgress = BTreeMap<StageKey, ProgressRecord>;
+
+/// Returns the complete view of a run as JSON, with the run's id, its displayed status, and the progress of its running
+/// stages.
+pub fn json(run: &RunId, view: &RunView, progress: &StageProgress, clock: &dyn Clock) -> Result<Value> {
     let mut value = serde_json::to_value(view).map_err(|e| Error::bug(format!("the run has no JSON form: {e}")))?;
     value["run"] = json!(run.0);
     value["status"] = json!(state(view, clock));
+    for (at, stage) in view.stages.iter().enumerate() {
+        if let Some(progress) = progress.get(stage.key()) {
+            value["stages"][at]["progress"] = json!(progress);
+        }
+    }
     Ok(value)
 }
 
 /// Formats the page of a run.
-pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
+pub fn text(run: &RunId, view: &RunView, progress: &StageProgress, clock: &dyn Clock) -> String {
     let state = state(view, clock);
     let mut text = format!("run {run} of {}: {state}, {}\n", view.workflow, format_duration(elapsed(view)));
     let _ = writeln!(text, "file {}", view.source);
@@ -143,7 +155,9 @@ pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
     }
     let _ = write!(text, "\n{}", table(&header, &rows));
     for stage in view.stages.iter().filter(|s| s.status != StageStatus::Done && s.status != StageStatus::Hit) {
-        explain_one(&mut text, stage);
+        if let Some(line) = state_text(stage, progress.get(stage.key())) {
+            let _ = write!(text, "\n{}: {line}", stage.stage.0);
+        }
     }
     for stage in &view.stages {
         // The error of the stage, shown above, already names its failed checks.
@@ -177,11 +191,15 @@ fn bounds(min: Option<f64>, max: Option<f64>) -> String {
     }
 }
 
-fn explain_one(text: &mut String, stage: &StageView) {
+/// Formats why a stage has not ended well: its error, its progress, or for what it waits.
+pub fn state_text(stage: &StageView, progress: Option<&ProgressRecord>) -> Option<String> {
     if let Some(error) = &stage.error {
-        let _ = write!(text, "\n{}: {}", stage.stage.0, with_causes(error));
-    } else if let Some(why) = &stage.why {
-        let _ = write!(text, "\n{}: {why}", stage.stage.0);
+        return Some(with_causes(error));
+    }
+    match (progress, &stage.why) {
+        (Some(progress), _) => Some(progress_text(progress)),
+        (None, Some(why)) if stage.status == StageStatus::Waiting => Some(format!("waiting: {why}")),
+        (None, why) => why.clone(),
     }
 }
 

@@ -13,10 +13,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::event::RunOutcome;
+use trainyard_core::progress::ProgressRecord;
 use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Error, ErrorKind, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus, StageView, Totals};
 use trainyard_runtime::cancel::cancel_run;
+use trainyard_runtime::progress::read_progress;
 use trainyard_runtime::resume::{self, WriterState, writer_state};
 use trainyard_runtime::summary::{self, LoadedSummary};
 
@@ -122,7 +124,9 @@ pub struct StageRow {
     pub outputs: BTreeMap<String, OutputRow>,
     /// Keys of the stages that this one depends on.
     pub after: Vec<StageKey>,
-    /// Reason for the status.
+    /// Last progress of a running stage, at most a few seconds old; null unless its attempt reported any.
+    pub progress: Option<ProgressRecord>,
+    /// Reason for the status: of a waiting or queued stage, what it waits for and who holds it.
     pub why: Option<String>,
     /// Reason for the failure.
     pub error: Option<String>,
@@ -178,7 +182,9 @@ pub async fn show(
     let Query(query) = query?;
     let (run, view) = open(&app, &run).await?;
     let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(500).clamp(1, MAX_STAGES));
-    let page: Vec<StageRow> = view.stages.iter().skip(from).take(limit).map(stage_row).collect();
+    let progress = read_progress(&app.store, &run, &view).await?;
+    let page: Vec<StageRow> =
+        view.stages.iter().skip(from).take(limit).map(|stage| stage_row(stage, progress.get(stage.key()))).collect();
     let reached = from.saturating_add(page.len());
     Ok(Json(RunPage {
         row: row_of(&run, state(&app, &view), &view.totals()),
@@ -272,7 +278,7 @@ fn row_of(run: &RunId, status: &str, totals: &Totals) -> RunRow {
     }
 }
 
-fn stage_row(stage: &StageView) -> StageRow {
+fn stage_row(stage: &StageView, progress: Option<&ProgressRecord>) -> StageRow {
     let output = |output: &trainyard_core::event::OutputSummary| OutputRow {
         kind: output.kind.to_string(),
         digest: output.digest.to_string(),
@@ -290,6 +296,7 @@ fn stage_row(stage: &StageView) -> StageRow {
         metrics: stage.metrics.clone().into_iter().collect(),
         outputs: stage.outputs.iter().map(|(port, summary)| (port.clone(), output(summary))).collect(),
         after: stage.after.iter().map(|key| StageKey(key.to_string())).collect(),
+        progress: progress.cloned(),
         why: stage.why.clone(),
         error: stage.error.as_ref().filter(|_| stage.status == StageStatus::Failed).map(ToString::to_string),
     }

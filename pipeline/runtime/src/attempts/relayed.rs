@@ -30,6 +30,7 @@ impl AttemptSupervisor {
             }
             self.report_wait();
             let limit = deadline.filter(|_| self.waiting.is_waiting()).map(|(_, at)| at.saturating_sub(self.now()));
+            let reminder = self.waiting.until_reminder(self.now()).map(|time| time.max(REPORT_RETRY));
             tokio::select! {
                 biased;
                 changed = states.changed() => if changed.is_err() {
@@ -53,6 +54,7 @@ impl AttemptSupervisor {
                     }
                 }
                 () = tokio::time::sleep(REPORT_RETRY), if self.waiting.has_pending_report() => {}
+                () = tokio::time::sleep(reminder.unwrap_or_default()), if reminder.is_some() => {}
             }
         }
     }

@@ -44,6 +44,9 @@ impl AttemptSupervisor {
         if let Some(why) = self.waiting.take_report(now) {
             self.task.reports.waits(why.as_deref());
         }
+        if let Some(why) = self.waiting.take_reminder(now) {
+            self.notifier.remind(&why);
+        }
     }
     /// Returns how long an executor may be unreachable, which is the outage that the store tolerates.
     pub(super) fn outage(&self) -> Duration {

@@ -41,6 +41,21 @@ async fn texts(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn last_progress_is_stored_beside_the_log() {
+    let (_, store, writer) = writer().await;
+    let progress =
+        |done| AttemptMessage::Progress { done, total: 9, unit: "steps".into(), metric: Some(("loss".into(), 0.5)) };
+    (1..=3).for_each(|done| writer.message(&progress(done)));
+    writer.put().await.unwrap();
+    let stored = store.progress(&spec().run, &spec().stage, 1).await.unwrap().unwrap();
+    assert_eq!((stored.at, stored.done, stored.total, stored.unit.as_str()), (NOW, 3, 9, "steps"));
+    writer.message(&progress(4));
+    writer.put().await.unwrap();
+    let again = store.progress(&spec().run, &spec().stage, 1).await.unwrap().unwrap();
+    assert_eq!(again.done, 3, "the clock stands, so the next write is not due");
+}
+
+#[tokio::test]
 async fn records_have_time_and_level() {
     let (_, store, writer) = writer().await;
     writer.raw("two\nlines");

@@ -231,6 +231,10 @@ pub trait Executor: Send + Sync {
     fn external_usage(&self) -> BoxFuture<'_, Option<Result<ExternalUsage>>> {
         Box::pin(std::future::ready(None))
     }
+    /// Describes who holds this executor's machines now; `None` if unknown.
+    fn external_holders(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// Poll interval of executors that cannot notify about changes.

@@ -180,6 +180,37 @@ async fn waiting_is_reported_and_can_be_cancelled() {
     assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
 }
 
+#[test]
+fn holders_are_reported_at_once_and_every_half_minute() {
+    let seconds = Duration::from_secs;
+    let mut reported = None;
+    let mut reports = Vec::new();
+    for second in 3..100 {
+        if is_due(reported, seconds(second)) {
+            reported = Some(seconds(second));
+            reports.push(second);
+        }
+    }
+    assert_eq!(reports, [3, 33, 63, 93]);
+}
+
+#[test]
+fn released_slots_have_a_description() {
+    let record = |run: &str, since| SlotRecord {
+        holder: SlotHolder { workflow: "w".into(), stage: "s".into(), ..of(run) },
+        since,
+        ..SlotRecord::default()
+    };
+    let one = BTreeMap::from([(0, record("r1", 0))]);
+    let two = BTreeMap::from([(0, record("r2", 30_000))]);
+    assert_eq!(describe_holders(&one, &two, 60_000), "held by run r1 (w, s) for 1m00s");
+    assert_eq!(
+        describe_holders(&BTreeMap::new(), &two, 60_000),
+        "just released and requested by run r2 (w, s) for 30.0s"
+    );
+    assert_eq!(describe_holders(&BTreeMap::new(), &BTreeMap::new(), 0), "just released");
+}
+
 /// Builds the grants of a group with these shares.
 fn group(shares: &[MachineShare]) -> Vec<Grant> {
     let plain: Vec<Grant> = shares.iter().map(|share| Grant::new("p", "local", vec![share.clone()])).collect();

@@ -4,34 +4,22 @@ use crate::output::metrics::number;
 use std::time::Duration;
 use trainyard_core::event::CheckResult;
 use trainyard_core::metric::qualified_name;
+use trainyard_core::progress::ProgressRecord;
 use trainyard_core::units::format_duration;
 
-/// Formats progress as `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`. The rate is `since` units in `seconds`;
-/// it is omitted if either is 0. A `total` of 0 is unknown.
-pub fn progress_text(
-    done: u64,
-    total: u64,
-    unit: &str,
-    metric: Option<&(String, f64)>,
-    seconds: f64,
-    since: u64,
-) -> String {
-    let mut text = if total > 0 { format!("{done}/{total} {unit}") } else { format!("{done} {unit}") };
-    if since > 0 && seconds > 0.0 {
-        let rate = since as f64 / seconds;
-        text.push_str(&format!(
-            "  {} {unit}/s",
-            if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
-        ));
-        if total > done {
-            text.push_str(&format!(
-                "  {} left",
-                format_duration(Duration::from_secs_f64((total - done) as f64 / rate))
-            ));
-        }
+/// Formats progress as `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`. Unknown parts are left out.
+pub fn progress_text(progress: &ProgressRecord) -> String {
+    let ProgressRecord { done, total, unit, .. } = progress;
+    let mut text = if *total > 0 { format!("{done}/{total} {unit}") } else { format!("{done} {unit}") };
+    if let Some(rate) = progress.rate {
+        let rate = if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") };
+        text.push_str(&format!("  {rate} {unit}/s"));
     }
-    if let Some((name, value)) = metric {
-        text.push_str(&format!("  {name} {}", number(*value)));
+    if let Some(left) = progress.seconds_left.and_then(|left| Duration::try_from_secs_f64(left).ok()) {
+        text.push_str(&format!("  {} left", format_duration(left)));
+    }
+    if let Some(metric) = &progress.metric {
+        text.push_str(&format!("  {} {}", metric.name, number(metric.value)));
     }
     text
 }
@@ -63,12 +51,23 @@ fn exact(value: f64) -> String {
 mod tests {
     use super::*;
     use trainyard_core::ComparisonField;
+    use trainyard_core::progress::ProgressMetric;
 
     #[test]
     fn progress_shows_rate_time_left_and_metric() {
-        let text = progress_text(120, 400, "steps", Some(&("loss".into(), 0.43)), 10.0, 100);
-        assert_eq!(text, "120/400 steps  10.0 steps/s  28.0s left  loss 0.430");
-        assert_eq!(progress_text(5, 0, "rows", None, 0.0, 0), "5 rows");
+        let mut progress = ProgressRecord {
+            format: 1,
+            at: 0,
+            done: 120,
+            total: 400,
+            unit: "steps".into(),
+            rate: Some(10.0),
+            seconds_left: Some(28.0),
+            metric: Some(ProgressMetric { name: "loss".into(), value: 0.43 }),
+        };
+        assert_eq!(progress_text(&progress), "120/400 steps  10.0 steps/s  28.0s left  loss 0.430");
+        (progress.total, progress.rate, progress.seconds_left, progress.metric) = (0, None, None, None);
+        assert_eq!(progress_text(&progress), "120 steps");
     }
 
     #[test]

@@ -30,7 +30,6 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use table::{AttemptTable, StateReporter};
 use tokio::sync::watch;
-use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_engine::ExternalUsage;
@@ -199,6 +198,12 @@ impl Executor for LocalExecutor {
         let usage = tokio::task::spawn_blocking(move || slots.used_by_others());
         async move { usage.await.ok() }.boxed()
     }
+    fn external_holders(&self) -> BoxFuture<'_, Option<String>> {
+        let Some(slots) = self.slots.clone() else { return ready(None).boxed() };
+        // Reading lock files blocks.
+        let holders = tokio::task::spawn_blocking(move || slots.holders(None));
+        async move { Some(format!("slots of this machine, {}", holders.await.ok()?.ok()?)) }.boxed()
+    }
 }
 
 /// Acquires the task's share of this machine, reports why the attempt waits meanwhile, and reports its start. Returns
@@ -215,9 +220,7 @@ async fn wait_for_slots(
     let holder =
         SlotHolder { user, run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() };
     let waits = |holders: String| {
-        let text = format!("waits for slots of this machine, {holders}");
-        reporter.set_state(AttemptState::Pending { why: Some(holders) });
-        task.reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
+        reporter.set_state(AttemptState::Pending { why: Some(format!("slots of this machine, {holders}")) });
     };
     match slots.acquire(&task.grant, &holder, control, waits).await {
         Ok(slot_guard) => {
