@@ -25,6 +25,14 @@ pub struct AnswerCheck {
     pub unreadable: Option<String>,
 }
 
+impl AnswerCheck {
+    /// Returns the check of an answer that was compared as a whole.
+    pub fn whole(expected: &str, answer: &str, verifier: &str, correct: bool) -> Self {
+        let (expected, verifier) = (expected.to_string(), verifier.to_string());
+        Self { expected, extracted: Some(answer.to_string()), verifier, correct, unreadable: None }
+    }
+}
+
 /// Returns the columns of the checks.
 pub(crate) fn columns() -> [Field; 5] {
     [
