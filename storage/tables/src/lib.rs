@@ -20,6 +20,7 @@
 #![warn(missing_docs)]
 
 pub mod answer_check;
+mod answer_check_columns;
 pub mod builder;
 mod decode;
 mod encode;

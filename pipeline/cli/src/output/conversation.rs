@@ -85,8 +85,8 @@ pub fn answer(cells: &Map<String, Value>) -> Option<String> {
     };
     let verdict = match (check.get("correct") == Some(&Value::Bool(true)), of(check, "unreadable")) {
         (true, _) => "right".to_string(),
-        (false, Some(reason)) => format!("unreadable ({reason})"),
-        (false, None) => "wrong".to_string(),
+        (false, Some(reason)) if given.is_some() => format!("unreadable ({reason})"),
+        (false, _) => "wrong".to_string(),
     };
     let answer = of(check, "extracted").or(given).map_or("no answer".to_string(), |answer| format!("answer {answer}"));
     Some(format!("verdict {verdict}: {answer}; expected: {expected}; verifier: {verifier}"))
@@ -237,6 +237,8 @@ mod tests {
             of(unreadable).unwrap(),
             "verdict unreadable (different numbers: 3, 5): answer 3 or 5; expected: 0; verifier: numeric"
         );
+        let silent = json!({"answer": null, "expected": "0", "verifier": "numeric", "unreadable": "no answer"});
+        assert_eq!(of(silent).as_deref(), Some("verdict wrong: no answer; expected: 0; verifier: numeric"));
         assert_eq!(of(json!({"answer": "0", "verifier": null})).as_deref(), Some("answer: 0"));
         assert_eq!(of(json!({"answer": null})), None);
         let shown = super::row(&json!({

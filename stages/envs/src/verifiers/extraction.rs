@@ -29,7 +29,7 @@ impl Extraction {
     }
 }
 
-/// What a verifier compares, which determines how answers are found in a text.
+/// Form of the answers of a verifier, which determines how they are found in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerForm {
     /// The text as a whole, as the environment read it.
@@ -47,7 +47,7 @@ pub enum AnswerForm {
 pub enum Extracted {
     /// The answer.
     Found(String),
-    /// Nothing looks like an answer.
+    /// No answer in the text.
     Absent,
     /// Several different answers: the reason in words.
     Ambiguous(String),
