@@ -48,7 +48,7 @@ fn metrics(s: &Sandbox) -> Value {
     stages.iter().find(|found| found["stage"] == "evaluate").unwrap()["metrics"].clone()
 }
 
-/// Returns the rows of the evaluation as shown for people, and as JSON.
+/// Returns the rows of the evaluation as text and as JSON.
 fn rows(s: &Sandbox) -> Vec<(String, Value)> {
     let show = |row: usize, format: &[&str]| {
         let row = row.to_string();
