@@ -52,7 +52,7 @@ fn metrics(s: &Sandbox) -> Value {
 fn rows(s: &Sandbox) -> Vec<(String, Value)> {
     let show = |row: usize, format: &[&str]| {
         let row = row.to_string();
-        let command = [&["artifacts", "show", "latest/evaluate/trajectories", "--row", &row], format].concat();
+        let command = [&["artifacts", "show", "latest/evaluate/trajectories", "--row", row.as_str()], format].concat();
         s.run(&command).code(0)
     };
     (0..TALKS.len()).map(|row| (show(row, &[]).stdout, show(row, &["--format", "json"]).json())).collect()

@@ -73,8 +73,8 @@ fn conversation(cells: &Map<String, Value>, messages: &[Value]) -> String {
     text.trim_end().to_string()
 }
 
-/// Formats the comparison of the answer with the expected one: `right: answer 7, expected 7, verifier numeric`. A row
-/// of a table has the comparison in its columns, an episode of a trial in `answer_check`. Returns `None` for a row
+/// Formats the comparison of the answer with the expected one: `verdict right: answer 7; expected: 7; verifier:
+/// numeric`. A row of a table has the comparison in its columns, an episode of a trial in `answer_check`. Returns `None` for a row
 /// without a comparison and without an answer.
 pub fn answer(cells: &Map<String, Value>) -> Option<String> {
     let check = cells.get("answer_check").and_then(Value::as_object).unwrap_or(cells);

@@ -37,7 +37,7 @@ fn episode(tried: &TrialEpisode) -> String {
         EpisodeStatus::Infrastructure => Some("verdict not judged: the infrastructure failed".to_string()),
         EpisodeStatus::Ok => cells.as_object().and_then(conversation::answer),
     };
-    for verdict in verdict {
+    if let Some(verdict) = verdict {
         let _ = write!(text, "\n{verdict}");
     }
     for component in &tried.components {
