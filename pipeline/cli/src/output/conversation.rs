@@ -73,9 +73,9 @@ fn conversation(cells: &Map<String, Value>, messages: &[Value]) -> String {
     text.trim_end().to_string()
 }
 
-/// Formats the comparison of the answer with the expected one: `verdict right: answer 7; expected: 7; verifier:
-/// numeric`. A row of a table has the comparison in its columns, an episode of a trial in `answer_check`. Returns `None` for a row
-/// without a comparison and without an answer.
+/// Formats the comparison of the answer with the expected one: `verdict right: answer 7; expected: 7; verifier: v`.
+/// A row of a table has the comparison in its columns, an episode of a trial in `answer_check`. Returns `None` for a
+/// row without a comparison and without an answer.
 pub fn answer(cells: &Map<String, Value>) -> Option<String> {
     let check = cells.get("answer_check").and_then(Value::as_object).unwrap_or(cells);
     let of = |cells: &Map<String, Value>, name: &str| cells.get(name).filter(|v| !v.is_null()).map(plain);
