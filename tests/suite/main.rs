@@ -6,6 +6,7 @@ mod kit;
 mod published;
 
 mod adapters;
+mod answers;
 mod artifacts;
 mod attempts;
 mod backends;

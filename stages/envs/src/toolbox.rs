@@ -2,12 +2,12 @@
 
 use crate::formats::ToolFormat;
 use crate::tools::{AgentTool, ToolConfig, ToolSpec};
-use crate::verifiers::Verifier;
+use crate::verifiers::{Extraction, Verifier};
 use crate::{formats, tools, verifiers};
 use serde_json::Value;
 use trainyard_api::Family;
 use trainyard_core::Result;
-use trainyard_tables::Problem;
+use trainyard_tables::{AnswerCheck, Problem};
 
 /// Tools, tool-call formats and verifiers, from which environments resolve names.
 pub struct Toolbox {
@@ -48,10 +48,18 @@ impl Toolbox {
         let found = self.verifiers.build(&Value::from(kind.as_str()), &());
         found.map(|verifier| *verifier).map_err(|_| verifiers::unknown(problem, &kind, &self.verifiers.names()))
     }
-    /// Returns whether `answer` is correct for `problem`. Returns false if the verifier of the problem is unknown or
-    /// its data are not JSON. Errors: those of the verifier.
-    pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        self.verifier(problem).map_or(Ok(false), |verifier| verifier.matches(&problem.answer, answer))
+    /// Compares an answer with the expected one by the verifier that the problem names. The answer is unreadable if the
+    /// verifier is unknown or its data are not JSON. Errors: those of the verifier.
+    pub fn check_answer(&self, problem: &Problem, extraction: Extraction, answer: &str) -> Result<AnswerCheck> {
+        match self.verifier(problem) {
+            Ok(verifier) => verifiers::check(verifier, extraction, &problem.answer, answer),
+            Err(unknown) => Ok(AnswerCheck {
+                expected: problem.answer.clone(),
+                verifier: verifiers::kind(problem).unwrap_or_default(),
+                unreadable: Some(unknown.message),
+                ..AnswerCheck::default()
+            }),
+        }
     }
 }
 
@@ -90,8 +98,14 @@ mod tests {
         assert_eq!(toolbox.tool("snake").unwrap().specs()[0].name, "python");
         assert_eq!(toolbox.formats_for_any_tools(), ["hermes", "json", "llama3", "mistral", "qwen", "toolrl"]);
         let problem = |verifier: &str| Problem { answer: "5".into(), verifier: verifier.into(), ..Problem::default() };
-        let right = |verifier: &str, answer: &str| toolbox.verify(&problem(verifier), answer).unwrap();
+        let check = |verifier: &str, answer: &str| {
+            toolbox.check_answer(&problem(verifier), Extraction::default(), answer).unwrap()
+        };
+        let right = |verifier: &str, answer: &str| check(verifier, answer).correct;
         assert!(right("{}", "5.0") && !right(r#"{"kind": "never"}"#, "5"));
+        let lost = check(r#"{"kind": "taste"}"#, "5");
+        assert!(lost.extracted.is_none() && lost.verifier == "taste", "{lost:?}");
+        assert!(lost.unreadable.unwrap().contains("no verifier `taste`"));
         let unknown = toolbox.verifier(&problem(r#"{"kind": "taste"}"#)).err().unwrap();
         assert!(unknown.message.contains("no verifier `taste`") && unknown.help.unwrap().contains("never, numeric"));
         assert!(Toolbox::standard().verifier(&problem(r#"{"kind": "never"}"#)).is_err(), "another program lacks it");

@@ -11,10 +11,11 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Error, Result, Secret, SystemClock};
 use trainyard_envs::environments::EnvironmentSetup;
 use trainyard_envs::programs::CustomVerifier;
+use trainyard_envs::verifiers::Extraction;
 use trainyard_envs::{Environment, Episode, ToolFormat, ToolSpec};
 use trainyard_model_api::{ModelApiServer, ModelApiSettings};
 use trainyard_process::ProgramOptions;
-use trainyard_tables::{Message, Problem};
+use trainyard_tables::{AnswerCheck, Message, Problem};
 
 /// Maximum open connections of a server that the network reaches.
 const MAX_CONNECTIONS: usize = 4096;
@@ -110,9 +111,12 @@ impl Environment for Harness {
         self.options.max_turns
     }
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
+        self.check_answer(problem, answer).map(|check| check.correct)
+    }
+    fn check_answer(&self, problem: &Problem, answer: &str) -> Result<AnswerCheck> {
         match &self.verifier {
-            Some(verifier) => verifier.verify(problem, answer),
-            None => self.settings.toolbox.verify(problem, answer),
+            Some(verifier) => verifier.check_answer(problem, answer),
+            None => self.settings.toolbox.check_answer(problem, Extraction::default(), answer),
         }
     }
     fn read_answer(&self, text: &str) -> Option<String> {

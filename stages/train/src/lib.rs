@@ -30,5 +30,6 @@ mod spans;
 pub mod stages;
 #[cfg(test)]
 mod testing;
+mod unreadable;
 
 pub use parts::TrainParts;

@@ -17,6 +17,8 @@
 //! | `logprob` | f64, null | sum over its sampled tokens, in nats, under the sampling distribution; null = greedy |
 //! | `prm_min`, `prm_product`, `prm_last` | f64, null | reduced step scores, if a process reward model was given |
 //! | `rollout` | string, null | id in the output `trajectories`; null = not kept |
+//! | `expected`, `verifier` | string, null | what the answer was compared with, and by which verifier |
+//! | `unreadable` | string, null | why the episode has no readable answer; null = it has one |
 //!
 //! An infrastructure failure is a null, never a 0.
 
@@ -25,7 +27,7 @@ use arrow_array::{Array, BooleanArray, PrimitiveArray, RecordBatch, StringArray}
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{TableBuilder, read_batches};
+use trainyard_tables::{AnswerCheck, TableBuilder, read_batches};
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ResultRow {
@@ -63,6 +65,25 @@ pub struct ResultRow {
     pub prm_last: Option<f64>,
     /// Rollout id; `None` = not kept.
     pub rollout: Option<String>,
+    /// Expected answer; `None` = infrastructure failure, or a table of a version before this column.
+    pub expected: Option<String>,
+    /// Kind of the verifier that compared the answers.
+    pub verifier: Option<String>,
+    /// Reason why the episode has no readable answer; `None` if there is one.
+    pub unreadable: Option<String>,
+}
+
+impl ResultRow {
+    /// Sets the columns of the check of the answer.
+    #[must_use]
+    pub fn checked(self, check: Option<&AnswerCheck>) -> Self {
+        Self {
+            expected: check.map(|c| c.expected.clone()),
+            verifier: check.map(|c| c.verifier.clone()),
+            unreadable: check.and_then(|c| c.unreadable.clone()),
+            ..self
+        }
+    }
 }
 
 /// Writes the table in the order of the rows.
@@ -86,6 +107,9 @@ pub fn write_results(path: &Path, rows: &[ResultRow]) -> Result<u64> {
         .f64("prm_product", rows.iter().map(|r| r.prm_product))
         .f64("prm_last", rows.iter().map(|r| r.prm_last))
         .optional_string("rollout", rows.iter().map(|r| r.rollout.as_ref()))
+        .optional_string("expected", rows.iter().map(|r| r.expected.as_ref()))
+        .optional_string("verifier", rows.iter().map(|r| r.verifier.as_ref()))
+        .optional_string("unreadable", rows.iter().map(|r| r.unreadable.as_ref()))
         .write(path)
 }
 
@@ -105,6 +129,12 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
     };
     let (model, problem, answer, stop) = (text("model")?, text("problem_id")?, text("answer")?, text("stop_reason")?);
     let rollout = text("rollout")?;
+    // Tables of versions before these columns lack them.
+    let later = |name: &str| match batch.column_by_name(name) {
+        Some(_) => text(name),
+        None => Ok(vec![None; batch.num_rows()]),
+    };
+    let (expected, verifier, unreadable) = (later("expected")?, later("verifier")?, later("unreadable")?);
     let correct: Vec<Option<bool>> = column::<BooleanArray>(batch, "correct")?.iter().collect();
     let integers = |name: &str| numbers::<Int64Type>(batch, name);
     let (level, sample, turns) = (integers("level")?, integers("sample")?, integers("turns")?);
@@ -141,6 +171,9 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
             prm_product: product[i],
             prm_last: last[i],
             rollout: rollout[i].clone(),
+            expected: expected[i].clone(),
+            verifier: verifier[i].clone(),
+            unreadable: unreadable[i].clone(),
         })
     };
     (0..batch.num_rows()).map(row).collect()
@@ -186,8 +219,30 @@ mod tests {
             level: 2,
             ..failed.clone()
         };
-        write_results(&path, &[scored.clone(), failed.clone()]).unwrap();
-        assert_eq!(read_results(&path).unwrap(), [scored, failed]);
+        let unreadable = AnswerCheck {
+            expected: "7".into(),
+            verifier: "numeric".into(),
+            unreadable: Some("no number in the answer".into()),
+            ..AnswerCheck::default()
+        };
+        let unreadable = scored.clone().checked(Some(&unreadable));
+        write_results(&path, &[scored.clone(), failed.clone(), unreadable.clone()]).unwrap();
+        assert_eq!(read_results(&path).unwrap(), [scored, failed, unreadable]);
+    }
+
+    #[test]
+    fn tables_without_checks_of_answers_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.parquet");
+        let row =
+            ResultRow { model: "rl".into(), problem_id: "b".into(), answer: Some("7".into()), ..ResultRow::default() };
+        write_results(&path, std::slice::from_ref(&row)).unwrap();
+        let (schema, batches) = read_batches(&path).unwrap();
+        let kept: Vec<usize> = (0..schema.fields().len() - 3).collect();
+        let older = batches[0].project(&kept).unwrap();
+        trainyard_tables::write_batches(&path, older.schema(), &[older]).unwrap();
+        assert!(trainyard_tables::read_schema(&path).unwrap().field_with_name("unreadable").is_err());
+        assert_eq!(read_results(&path).unwrap(), [row]);
     }
 
     #[test]

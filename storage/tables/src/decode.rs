@@ -99,6 +99,9 @@ impl<'a> BatchColumns<'a> {
     pub(crate) fn bools(&self, name: &str) -> Result<Vec<bool>> {
         Ok(self.whole(name)?.as_boolean().values().iter().collect())
     }
+    pub(crate) fn optional_bools(&self, name: &str) -> Result<Vec<Option<bool>>> {
+        Ok(self.column(name)?.as_boolean().iter().collect())
+    }
 
     fn column(&self, name: &str) -> Result<&ArrayRef> {
         self.columns.get(name).ok_or_else(|| Error::bug(format!("no column `{name}` in this schema")))

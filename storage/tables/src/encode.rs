@@ -28,6 +28,10 @@ pub(crate) fn bools(values: impl Iterator<Item = bool>) -> ArrayRef {
     Arc::new(BooleanArray::from(values.collect::<Vec<_>>()))
 }
 
+pub(crate) fn optional_bools(values: impl Iterator<Item = Option<bool>>) -> ArrayRef {
+    Arc::new(values.collect::<BooleanArray>())
+}
+
 /// Builds one list of numbers per row.
 pub(crate) fn lists<'a, T: ArrowPrimitiveType>(rows: impl Iterator<Item = &'a [T::Native]>) -> ArrayRef {
     let rows: Vec<_> = rows.collect();

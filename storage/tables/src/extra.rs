@@ -20,6 +20,8 @@ pub struct ExtraColumns {
     pub environment_tools: bool,
     /// `restarts` of trajectories.
     pub restarts: bool,
+    /// Columns of the check of a trajectory's answer.
+    pub answer_check: bool,
 }
 
 impl ExtraColumns {
@@ -31,6 +33,7 @@ impl ExtraColumns {
         tools: true,
         environment_tools: true,
         restarts: true,
+        answer_check: true,
     };
 
     /// Returns the columns that these messages use.
@@ -54,6 +57,7 @@ impl ExtraColumns {
             tools: self.tools || other.tools,
             environment_tools: self.environment_tools || other.environment_tools,
             restarts: self.restarts || other.restarts,
+            answer_check: self.answer_check || other.answer_check,
         }
     }
 }

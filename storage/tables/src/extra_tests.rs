@@ -48,6 +48,33 @@ fn a_table_has_the_columns_that_its_rows_use() {
 }
 
 #[test]
+fn checks_of_answers_survive_their_file_and_may_be_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let right = AnswerCheck {
+        expected: "0".into(),
+        extracted: Some("0".into()),
+        verifier: "numeric".into(),
+        correct: true,
+        unreadable: None,
+    };
+    let unreadable = AnswerCheck {
+        extracted: None,
+        correct: false,
+        unreadable: Some("different numbers: 3, 5".into()),
+        ..right.clone()
+    };
+    let row = |id: &str, answer_check| Trajectory { answer_check, ..conversation(id, user_message("x")) };
+    let rows = [row("a", Some(right)), row("b", None), row("c", Some(unreadable))];
+    write_trajectories(&path, &rows).unwrap();
+    assert_eq!(columns(&path).0, ["expected", "extracted", "verifier", "correct", "unreadable"]);
+    assert_eq!(read_trajectories(&path).unwrap(), rows);
+    write_trajectories(&path, &rows[1..2]).unwrap();
+    assert!(columns(&path).0.is_empty(), "as in versions before these columns");
+    assert_eq!(read_trajectories(&path).unwrap(), rows[1..2]);
+}
+
+#[test]
 fn a_late_column_widens_the_file_and_its_bytes_depend_on_the_rows_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, pieces) = (folder.path().join("whole.parquet"), folder.path().join("pieces.parquet"));

@@ -19,6 +19,8 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod answer_check;
+mod answer_check_columns;
 pub mod builder;
 mod decode;
 mod encode;
@@ -45,6 +47,7 @@ pub mod token_pack;
 pub mod trajectory;
 mod trajectory_columns;
 
+pub use answer_check::AnswerCheck;
 pub use builder::TableBuilder;
 pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};

@@ -1,6 +1,7 @@
 //! Defines the row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (`docs/design/0005`). Later
 //! versions only add columns.
 
+use crate::answer_check::AnswerCheck;
 use crate::problem::Message;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -132,8 +133,12 @@ pub struct Trajectory {
     pub tool_calls: u32,
     /// Number of tool calls that failed.
     pub tool_errors: u32,
-    /// Final answer as the environment parsed it.
+    /// Final answer as the environment parsed it, or as it was extracted from a longer text to be compared.
     pub answer: Option<String>,
+    /// Comparison of the answer with the expected one; `None` if no verifier judged the row, and in files of versions
+    /// before these columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_check: Option<AnswerCheck>,
     /// Difficulty of the problem, from 1; 0 if unknown.
     pub level: u32,
     /// Distribution that tokens were sampled from.

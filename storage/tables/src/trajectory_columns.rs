@@ -1,5 +1,6 @@
 //! Converts [`Trajectory`] rows to and from Arrow columns, `rollout_format: 1`.
 
+use crate::answer_check_columns;
 use crate::decode::BatchColumns;
 use crate::encode::{
     bool_lists, bools, lists, named_numbers, nested, numbers, optional_lists, optional_numbers, optional_strings,
@@ -68,6 +69,7 @@ fn schema(extra: ExtraColumns) -> SchemaRef {
     columns.extend(extra.tools.then(|| optional("tools", Utf8)));
     columns.extend(extra.environment_tools.then(|| optional("environment_tools", Utf8)));
     columns.extend(extra.restarts.then(|| optional("restarts", list(UInt32))));
+    columns.extend(extra.answer_check.then(answer_check_columns::columns).into_iter().flatten());
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("rollout_format".to_string(), "1".to_string())])))
 }
@@ -77,7 +79,9 @@ impl TableRow for Trajectory {
         let messages = ExtraColumns::of(rows.iter().flat_map(|r| &r.messages));
         let restarts = rows.iter().any(|r| !r.restarts.is_empty());
         let environment_tools = rows.iter().any(|r| r.environment_tools.is_some());
-        ExtraColumns { tools: rows.iter().any(|r| r.tools.is_some()), environment_tools, restarts, ..messages }
+        let answer_check = rows.iter().any(|r| r.answer_check.is_some());
+        let tools = rows.iter().any(|r| r.tools.is_some());
+        ExtraColumns { tools, environment_tools, restarts, answer_check, ..messages }
     }
     fn schema(extra: ExtraColumns) -> SchemaRef {
         schema(extra)
@@ -131,6 +135,7 @@ impl TableRow for Trajectory {
         columns.extend(extra.environment_tools.then(environment_tools));
         let restarts = || rows.iter().map(|r| Some(r.restarts.as_slice()).filter(|restarts| !restarts.is_empty()));
         columns.extend(extra.restarts.then(|| optional_lists::<UInt32Type>(restarts())));
+        columns.extend(extra.answer_check.then(|| answer_check_columns::encode(rows)).into_iter().flatten());
         columns
     }
     fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
@@ -179,6 +184,7 @@ fn decode_outcome(columns: &BatchColumns<'_>, rows: &mut [Trajectory]) -> Result
     fill(rows, columns.numbers::<UInt32Type>("tool_calls")?, |r, v| r.tool_calls = v);
     fill(rows, columns.numbers::<UInt32Type>("tool_errors")?, |r, v| r.tool_errors = v);
     fill(rows, columns.optional_strings("answer")?, |r, v| r.answer = v);
+    fill(rows, answer_check_columns::decode(columns)?, |r, v| r.answer_check = v);
     fill(rows, decode_verdicts(columns)?, |r, v| r.verdicts = v);
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// Maximum number of list items that are shown.
 const ITEMS: usize = 12;
 /// Columns that the text of a trajectory already shows; other columns are listed below.
-const HEAD_COLUMNS: [&str; 12] = [
+const HEAD_COLUMNS: [&str; 18] = [
     "messages",
     "rewards",
     "reward",
@@ -19,6 +19,12 @@ const HEAD_COLUMNS: [&str; 12] = [
     "tool_errors",
     "id",
     "problem_id",
+    "answer",
+    "expected",
+    "extracted",
+    "verifier",
+    "correct",
+    "unreadable",
 ];
 /// Columns with a value per token, which are not readable for humans.
 pub const PER_TOKEN: [&str; 7] =
@@ -34,7 +40,8 @@ pub fn row(row: &Value) -> String {
 
 fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
     let hidden: Vec<&str> = HEAD_COLUMNS.iter().chain(&PER_TOKEN).copied().collect();
-    format!("{}\n\n{}", conversation(cells, messages), record(cells, &hidden)).trim_end().to_string()
+    let (text, answer) = (conversation(cells, messages), answer(cells).unwrap_or_default());
+    format!("{}\n\n{}", format!("{text}\n{answer}").trim_end(), record(cells, &hidden)).trim_end().to_string()
 }
 
 /// Formats the conversation of a trajectory with its outcome.
@@ -64,6 +71,25 @@ fn conversation(cells: &Map<String, Value>, messages: &[Value]) -> String {
         let _ = writeln!(text, "{} by {}: {}", if kept { "kept" } else { "dropped" }, of("rule"), of("reason"));
     }
     text.trim_end().to_string()
+}
+
+/// Formats the comparison of the answer with the expected one: `verdict right: answer 7; expected: 7; verifier: v`.
+/// A row of a table has the comparison in its columns, an episode of a trial in `answer_check`. Returns `None` for a
+/// row without a comparison and without an answer.
+pub fn answer(cells: &Map<String, Value>) -> Option<String> {
+    let check = cells.get("answer_check").and_then(Value::as_object).unwrap_or(cells);
+    let of = |cells: &Map<String, Value>, name: &str| cells.get(name).filter(|v| !v.is_null()).map(plain);
+    let given = of(cells, "answer");
+    let (Some(expected), Some(verifier)) = (of(check, "expected"), of(check, "verifier")) else {
+        return given.map(|answer| format!("answer: {answer}"));
+    };
+    let verdict = match (check.get("correct") == Some(&Value::Bool(true)), of(check, "unreadable")) {
+        (true, _) => "right".to_string(),
+        (false, Some(reason)) if given.is_some() => format!("unreadable ({reason})"),
+        (false, _) => "wrong".to_string(),
+    };
+    let answer = of(check, "extracted").or(given).map_or("no answer".to_string(), |answer| format!("answer {answer}"));
+    Some(format!("verdict {verdict}: {answer}; expected: {expected}; verifier: {verifier}"))
 }
 
 fn write_message(text: &mut String, message: &Value) {
@@ -189,6 +215,37 @@ mod tests {
                         ── end: answer\nreward 1.1 = answer 1.0, format 0.1\nstatus ok  turns 1\n\
                         dropped by void_turn: no call in turn 2\n\nlevel: 2";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn answers_are_shown_with_what_they_were_compared_with() {
+        let of = |value: Value| answer(value.as_object().unwrap());
+        let row = json!({"answer": "0", "expected": "0", "extracted": "0", "verifier": "numeric", "correct": true});
+        let right = "verdict right: answer 0; expected: 0; verifier: numeric";
+        assert_eq!(of(row.clone()).as_deref(), Some(right));
+        assert_eq!(of(json!({"answer": "0", "answer_check": row.clone()})).as_deref(), Some(right));
+        let mut unreadable = row.clone();
+        for (name, value) in [
+            ("answer", json!("3 or 5")),
+            ("extracted", Value::Null),
+            ("correct", json!(false)),
+            ("unreadable", json!("different numbers: 3, 5")),
+        ] {
+            unreadable[name] = value;
+        }
+        assert_eq!(
+            of(unreadable).unwrap(),
+            "verdict unreadable (different numbers: 3, 5): answer 3 or 5; expected: 0; verifier: numeric"
+        );
+        let silent = json!({"answer": null, "expected": "0", "verifier": "numeric", "unreadable": "no answer"});
+        assert_eq!(of(silent).as_deref(), Some("verdict wrong: no answer; expected: 0; verifier: numeric"));
+        assert_eq!(of(json!({"answer": "0", "verifier": null})).as_deref(), Some("answer: 0"));
+        assert_eq!(of(json!({"answer": null})), None);
+        let shown = super::row(&json!({
+            "id": "r1", "problem_id": "p1", "messages": [], "stop_reason": "answer", "status": "ok", "level": 2,
+            "answer": "0", "expected": "0", "extracted": "0", "verifier": "numeric", "correct": true,
+        }));
+        assert!(shown.ends_with(&format!("status ok\n{right}\n\nlevel: 2")), "{shown}");
     }
 
     #[test]

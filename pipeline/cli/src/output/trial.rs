@@ -31,16 +31,15 @@ pub fn document(result: &TrialResult) -> Value {
 
 fn episode(tried: &TrialEpisode) -> String {
     let row = &tried.trajectory;
-    let mut text = conversation::conversation_text(&cells(tried));
-    let answer = row.answer.as_deref().map_or("no answer".to_string(), |answer| format!("answer {answer}"));
-    let verdict = match (row.status, tried.correct) {
-        (EpisodeStatus::Infrastructure, _) => "not judged: the infrastructure failed",
-        (EpisodeStatus::Ok, true) => "right",
-        (EpisodeStatus::Ok, false) => "wrong",
+    let cells = cells(tried);
+    let mut text = conversation::conversation_text(&cells);
+    let verdict = match row.status {
+        EpisodeStatus::Infrastructure => Some("verdict not judged: the infrastructure failed".to_string()),
+        EpisodeStatus::Ok => cells.as_object().and_then(conversation::answer),
     };
-    let gold = &tried.problem.answer;
-    let expected = if gold.is_empty() { String::new() } else { format!("; expected: {gold}") };
-    let _ = write!(text, "\nverdict {verdict}: {answer}{expected}");
+    if let Some(verdict) = verdict {
+        let _ = write!(text, "\n{verdict}");
+    }
     for component in &tried.components {
         let _ = write!(text, "\n  {}", weighted(component));
     }

@@ -66,7 +66,7 @@ pub struct FilterStage {
 impl Stage for FilterStage {
     type Prepared = PreparedFilter;
     const NAME: &'static str = "data/filter";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
     const DOC: &'static str = include_str!("filter.md");
     const EXAMPLE: &'static str = concat!(

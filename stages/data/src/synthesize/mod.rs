@@ -55,7 +55,7 @@ pub struct SynthesizeStage {
 impl Stage for SynthesizeStage {
     type Prepared = PreparedSynthesis;
     const NAME: &'static str = "data/synthesize";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
     const DOC: &'static str = include_str!("synthesize.md");
     const EXAMPLE: &'static str = concat!(

@@ -174,12 +174,8 @@ impl<'a> ScriptedEpisode<'a> {
             )));
         }
         let problem = self.script.problem;
-        let verified = |answer: &str| environment.verify(problem, answer);
-        let correct = match outcome.correct {
-            Some(correct) => correct,
-            None => outcome.answer.as_deref().map(verified).transpose()?.unwrap_or(false),
-        };
-        let reward = f64::from(u8::from(correct));
+        let check = environment.check_outcome(problem, &outcome)?;
+        let reward = f64::from(u8::from(check.correct));
         let trajectory = Trajectory {
             id: self.script.id.clone(),
             problem_id: problem.id.clone(),
@@ -192,7 +188,8 @@ impl<'a> ScriptedEpisode<'a> {
             turns: self.turns as u32,
             tool_calls: outcome.tool_calls,
             tool_errors: outcome.tool_errors,
-            answer: outcome.answer,
+            answer: check.extracted.clone().or(outcome.answer),
+            answer_check: Some(check),
             level: problem.level,
             environment: problem.environment.clone(),
             seed: self.script.seed,

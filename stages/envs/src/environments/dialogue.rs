@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Clock, Error, Result, SystemClock};
-use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
+use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, StopReason};
 
 /// State shared by all episodes of one environment.
 pub struct Dialogue {
@@ -106,12 +106,11 @@ impl Dialogue {
     pub fn read_answer(&self, text: &str) -> Option<String> {
         (self.read_answer)(text)
     }
-    /// Returns whether the verifier of the options accepts an answer or, without one, the verifier that the problem
-    /// names.
-    pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
+    /// Checks an answer by the verifier of the options or, without one, by the verifier that the problem names.
+    pub fn check_answer(&self, problem: &Problem, answer: &str) -> Result<AnswerCheck> {
         match &self.verifier {
-            Some(verifier) => verifier.verify(problem, answer),
-            None => self.toolbox.verify(problem, answer),
+            Some(verifier) => verifier.check_answer(problem, answer),
+            None => self.toolbox.check_answer(problem, self.options.extract, answer),
         }
     }
     /// Returns the tool-call format.

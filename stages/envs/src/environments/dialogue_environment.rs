@@ -9,7 +9,7 @@ use crate::formats::ToolFormat;
 use crate::tools::ToolSpec;
 use std::sync::Arc;
 use trainyard_core::Result;
-use trainyard_tables::{Message, Problem};
+use trainyard_tables::{AnswerCheck, Message, Problem};
 
 /// An environment that is a dialogue. [`Environment`] is implemented for it.
 pub trait DialogueEnvironment: Send + Sync {
@@ -52,7 +52,10 @@ impl<T: DialogueEnvironment> Environment for T {
         T::CONVERSES
     }
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        self.dialogue().verify(problem, answer)
+        self.dialogue().check_answer(problem, answer).map(|check| check.correct)
+    }
+    fn check_answer(&self, problem: &Problem, answer: &str) -> Result<AnswerCheck> {
+        self.dialogue().check_answer(problem, answer)
     }
     fn read_answer(&self, text: &str) -> Option<String> {
         self.dialogue().read_answer(text)

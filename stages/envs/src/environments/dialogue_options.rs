@@ -8,6 +8,7 @@ use crate::environments::{EnvironmentOptions, Latency};
 use crate::formats::registry as formats;
 use crate::programs::verifier::VerifierOptions;
 use crate::tools::{ToolConfig, ToolLimits, ToolSpec};
+use crate::verifiers::Extraction;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
@@ -48,6 +49,11 @@ pub struct DialogueOptions {
     /// [python3, my_verifier.py]}`, `{kind: http, url: URL}`; null = the problem's verifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verifier: Option<VerifierOptions>,
+    /// How the answer is found in a text that is not itself the answer, such as `It is 0 degrees in Bergen.`: `auto` =
+    /// the marked answer or the only number, `last_number` = also the last of several numbers, `none` = the text as a
+    /// whole. Programs and services that judge answers always get the text as a whole. Default: `auto`.
+    #[serde(skip_serializing_if = "Extraction::is_default")]
+    pub extract: Extraction,
 }
 
 impl Default for DialogueOptions {
@@ -62,6 +68,7 @@ impl Default for DialogueOptions {
             limits: ToolLimits::default(),
             latency: None,
             verifier: None,
+            extract: Extraction::default(),
         }
     }
 }
@@ -107,8 +114,18 @@ impl DialogueOptions {
 }
 
 /// The fields of [`DialogueOptions`].
-const COMMON: [&str; 9] =
-    ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools", "verifier"];
+const COMMON: [&str; 10] = [
+    "describe_tools",
+    "extract",
+    "format",
+    "latency",
+    "limits",
+    "max_tool_calls",
+    "max_turns",
+    "system",
+    "tools",
+    "verifier",
+];
 
 /// Options that an environment adds to those of a dialogue: a plain struct with defaults that denies unknown fields.
 pub trait ExtraOptions: Clone + Send + Sync + Serialize + DeserializeOwned + JsonSchema + Default + 'static {

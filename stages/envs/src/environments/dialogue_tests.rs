@@ -235,3 +235,19 @@ fn without_tools_every_turn_is_an_answer() {
     let problem = Problem { messages: vec![Message::new("user", "6*7?")], ..Problem::default() };
     assert_eq!(dialogue.prompt(&problem), problem.messages);
 }
+
+#[test]
+fn answers_are_checked_as_the_option_extract_says() {
+    use crate::verifiers::Extraction;
+    let problem = Problem { answer: "0".into(), ..Problem::default() };
+    let check = |extract, answer: &str| {
+        let options = DialogueOptions { tools: Vec::new(), extract, ..DialogueOptions::default() };
+        let dialogue = Dialogue::new(options, &EnvironmentSetup::standard(1), |text| Some(text.to_string())).unwrap();
+        dialogue.check_answer(&problem, answer).unwrap()
+    };
+    let bergen = check(Extraction::Auto, "It is 0 degrees in Bergen.");
+    assert_eq!((bergen.extracted.as_deref(), bergen.correct), (Some("0"), true));
+    assert_eq!((bergen.expected.as_str(), bergen.verifier.as_str()), ("0", "numeric"));
+    assert!(check(Extraction::None, "It is 0 degrees in Bergen.").unreadable.is_some());
+    assert!(check(Extraction::LastNumber, "At 12 it is 0 degrees.").correct);
+}

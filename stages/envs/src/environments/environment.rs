@@ -9,7 +9,7 @@ use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::ToolSpec;
 use std::time::Duration;
 use trainyard_core::Result;
-use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
+use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, StopReason};
 
 /// Messages that the agent receives after its turn.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -148,6 +148,25 @@ pub trait Environment: Send + Sync {
     /// Returns whether a final answer is correct. Errors: of kind retryable if the judge is unavailable, otherwise the
     /// judge's error; never because of an incorrect answer.
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool>;
+    /// Compares a final answer with the expected one, and records what was compared by which verifier. Errors: those of
+    /// [`Environment::verify`], which agrees with the check.
+    fn check_answer(&self, problem: &Problem, answer: &str) -> Result<AnswerCheck> {
+        let correct = self.verify(problem, answer)?;
+        Ok(AnswerCheck::whole(&problem.answer, answer, self.kind(), correct))
+    }
+    /// Checks the answer of an ended episode. The episode's own verdict takes precedence over [`Environment::verify`];
+    /// an episode without an answer is incorrect unless it says otherwise.
+    fn check_outcome(&self, problem: &Problem, outcome: &Outcome) -> Result<AnswerCheck> {
+        match (&outcome.answer, outcome.correct) {
+            (Some(answer), Some(correct)) => Ok(AnswerCheck::whole(&problem.answer, answer, self.kind(), correct)),
+            (Some(answer), None) => self.check_answer(problem, answer),
+            (None, correct) => {
+                let check = AnswerCheck::whole(&problem.answer, "", self.kind(), correct.unwrap_or(false));
+                let unreadable = Some("the episode has no answer".to_string());
+                Ok(AnswerCheck { extracted: None, unreadable, ..check })
+            }
+        }
+    }
     /// Returns the final answer in an agent's last message; `None` if the message contains no answer.
     fn read_answer(&self, text: &str) -> Option<String>;
     /// Returns the generator of problems for this environment and its options; `None` if problems come from data sets.

@@ -19,7 +19,8 @@ impl ExtraOptions for MathProblems {
     const KIND: &'static str = "math-problems";
     const SUMMARY: &'static str = "math word problems from data sets, with tools";
     const DOC: &'static str = "The agent may call its tools, then answers in a turn without a call. The answer is\n\
-        what follows `####`, or `\\boxed{}`, or a short message as a whole, or the last number of a long one.\n\
+        what follows `####`, or `\\boxed{}`, or a short message as a whole, or the last number of a long one. In a\n\
+        short sentence it is the marked answer or the only number (`extract`).\n\
         Problems come from data sets such as GSM8K (2110.14168), by `data/import`; their verifier is `numeric` unless\n\
         they name another. The defaults suit solutions that use a calculator. Generates no problems.";
     fn dialogue() -> DialogueOptions {

@@ -160,8 +160,11 @@ impl<'a> ModelEpisode<'a> {
     pub fn finish(self, player: &Player<'_>) -> Result<PlayedEpisode> {
         let outcome = self.outcome.ok_or_else(|| Error::bug("an unfinished episode was recorded"))?;
         let problem: &Problem = self.job.problem;
-        let verified = |answer: &str| player.environment.verify(problem, answer);
-        let correct = outcome.answer.as_deref().map(verified).transpose()?.unwrap_or(false);
+        let check = match outcome.status {
+            EpisodeStatus::Ok => Some(player.environment.check_outcome(problem, &outcome)?),
+            EpisodeStatus::Infrastructure => None,
+        };
+        let correct = check.as_ref().is_some_and(|check| check.correct);
         let reward = f64::from(u8::from(correct));
         let trajectory = Trajectory {
             problem_id: problem.id.clone(),
@@ -174,7 +177,8 @@ impl<'a> ModelEpisode<'a> {
             turns: self.turns,
             tool_calls: outcome.tool_calls,
             tool_errors: outcome.tool_errors,
-            answer: outcome.answer,
+            answer: check.as_ref().and_then(|check| check.extracted.clone()).or(outcome.answer),
+            answer_check: check,
             level: problem.level,
             environment: problem.environment.clone(),
             seed: self.job.seed,

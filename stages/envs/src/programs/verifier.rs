@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::{Error, OptionProblem, Result, Secrets};
 use trainyard_process::{Hello, ProgramLog, ProgramOptions, ProgramService};
-use trainyard_tables::Problem;
+use trainyard_tables::{AnswerCheck, Problem};
 
 /// Kind of a user-defined verifier.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,6 +77,13 @@ fn branch<P: CustomCodeOptions>(generator: &mut SchemaGenerator) -> Value {
 }
 
 impl VerifierOptions {
+    /// Returns the `kind` in files.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Process(_) => ProgramOptions::KIND,
+            Self::Http(_) => ServiceOptions::KIND,
+        }
+    }
     /// Returns all problems; pointers are relative to the options.
     pub fn problems(&self) -> Vec<OptionProblem> {
         match self {
@@ -128,10 +135,11 @@ impl CustomVerifier {
     pub fn new(options: VerifierOptions, secrets: &Secrets, log: ProgramLog) -> Self {
         Self { options, secrets: secrets.clone(), log, peer: Mutex::default() }
     }
-    /// Returns whether the program or service accepts an answer. Errors: retryable, if the program is unavailable;
-    /// data, if it raised an exception.
-    pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        request_verdict(&*self.peer()?, problem, answer)
+    /// Checks an answer as a whole by the program or service. Errors: retryable, if the program is unavailable; data,
+    /// if it raised an exception.
+    pub fn check_answer(&self, problem: &Problem, answer: &str) -> Result<AnswerCheck> {
+        let correct = request_verdict(&*self.peer()?, problem, answer)?;
+        Ok(AnswerCheck::whole(&problem.answer, answer, self.options.kind(), correct))
     }
     fn peer(&self) -> Result<Arc<dyn ProgramService>> {
         let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,9 @@ impl Verifier for CallsVerifier {
     fn summary(&self) -> &'static str {
         "the same tool calls in any order"
     }
+    fn reads(&self, answer: &str) -> bool {
+        read(answer).is_some()
+    }
     fn matches(&self, expected: &str, answer: &str) -> Result<bool> {
         Ok(match (read(expected), read(answer)) {
             (Some(gold), Some(given)) => equal(&given, &gold),

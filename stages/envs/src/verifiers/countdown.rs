@@ -7,7 +7,7 @@
 
 use crate::number::Number;
 use crate::tools::calculator::evaluate;
-use crate::verifiers::Verifier;
+use crate::verifiers::{AnswerForm, Verifier};
 use trainyard_core::Result;
 
 pub struct CountdownVerifier;
@@ -18,6 +18,12 @@ impl Verifier for CountdownVerifier {
     }
     fn summary(&self) -> &'static str {
         "an expression that makes the target from the given numbers"
+    }
+    fn form(&self) -> AnswerForm {
+        AnswerForm::Marked
+    }
+    fn reads(&self, answer: &str) -> bool {
+        answer.split('=').next().and_then(read).is_some()
     }
     fn matches(&self, expected: &str, answer: &str) -> Result<bool> {
         let mut sides = answer.split('=');

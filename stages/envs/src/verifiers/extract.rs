@@ -22,10 +22,16 @@ pub fn final_answer(message: &str) -> Option<String> {
     Some(last_number(message).unwrap_or(message).to_string())
 }
 
+/// Beginning of a marked answer in LaTeX.
+pub(super) const BOXED: &str = "\\boxed{";
+
 /// Returns the contents of the last `\boxed{…}` with balanced braces.
 fn boxed(message: &str) -> Option<&str> {
-    const OPEN: &str = "\\boxed{";
-    let inside = &message[message.rfind(OPEN)? + OPEN.len()..];
+    braced(&message[message.rfind(BOXED)? + BOXED.len()..])
+}
+
+/// Returns the beginning of a text, which follows an opening brace, up to the brace that closes it.
+pub(super) fn braced(inside: &str) -> Option<&str> {
     let mut depth = 1;
     for (at, c) in inside.char_indices() {
         match c {

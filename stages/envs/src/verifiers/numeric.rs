@@ -5,7 +5,7 @@
 //! `0.333333` equals `1/3`. A text with two numbers (`3 or 4`) is incorrect.
 
 use crate::number::Number;
-use crate::verifiers::Verifier;
+use crate::verifiers::{AnswerForm, Verifier};
 use trainyard_core::Result;
 
 /// Largest difference between equal answers.
@@ -19,6 +19,12 @@ impl Verifier for NumericVerifier {
     }
     fn summary(&self) -> &'static str {
         "equal as numbers, within 1e-6"
+    }
+    fn form(&self) -> AnswerForm {
+        AnswerForm::Number
+    }
+    fn reads(&self, answer: &str) -> bool {
+        read_number(answer).is_some()
     }
     fn matches(&self, expected: &str, answer: &str) -> Result<bool> {
         Ok(match (read_number(expected), read_number(answer)) {

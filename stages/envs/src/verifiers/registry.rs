@@ -1,6 +1,6 @@
 //! Lists the verifiers of this crate, one line each, sorted.
 
-use crate::verifiers::{Verifier, calls, countdown, numeric, text};
+use crate::verifiers::{Extraction, Verifier, calls, check, countdown, numeric, text};
 use serde_json::Value;
 use trainyard_api::{Family, PartKind, slot};
 use trainyard_core::{Error, Result};
@@ -53,7 +53,8 @@ pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
 /// the problem is unknown or its data are not JSON.
 pub fn verify(problem: &Problem, answer: &str) -> bool {
     // The verifiers of this crate never fail.
-    of_problem(problem).and_then(|v| v.matches(&problem.answer, answer)).unwrap_or(false)
+    let checked = of_problem(problem).and_then(|v| check(v, Extraction::default(), &problem.answer, answer));
+    checked.is_ok_and(|check| check.correct)
 }
 
 #[cfg(test)]
@@ -69,6 +70,7 @@ mod tests {
         assert!(names().is_sorted());
         assert!(verify(&problem("{}", "5"), "5.0"));
         assert!(verify(&problem("", "5"), "5.0"));
+        assert!(verify(&problem("", "5"), "It is 5 degrees."));
         assert!(!verify(&problem(r#"{"kind": "text"}"#, "5"), "5.0"));
         assert!(of_problem(&problem("{", "5")).is_err());
         assert!(of_problem(&problem(r#"{"kind": "taste"}"#, "5")).is_err());

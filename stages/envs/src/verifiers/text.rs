@@ -2,7 +2,7 @@
 //!
 //! An empty expected answer matches no answer.
 
-use crate::verifiers::Verifier;
+use crate::verifiers::{AnswerForm, Verifier};
 use trainyard_core::Result;
 
 pub struct TextVerifier;
@@ -17,6 +17,9 @@ impl Verifier for TextVerifier {
     }
     fn summary(&self) -> &'static str {
         "equal texts after folding case and white space"
+    }
+    fn form(&self) -> AnswerForm {
+        AnswerForm::Words
     }
     fn matches(&self, expected: &str, answer: &str) -> Result<bool> {
         let expected = folded(expected);

@@ -1,5 +1,6 @@
 //! Defines the trait of verifiers.
 
+use super::extraction::AnswerForm;
 use trainyard_core::Result;
 
 /// Comparison of an answer with the expected one. Implementations are pure.
@@ -12,6 +13,15 @@ pub trait Verifier: Send + Sync {
     fn doc(&self) -> &'static str {
         "Compares an answer with the expected one. A problem names its verifier in the column `verifier`, for example \
          `{\"kind\": \"text\"}`; without a name it is `numeric`."
+    }
+    /// Returns how an answer to this verifier is found in a text that is not itself the answer; by default the text
+    /// counts whole.
+    fn form(&self) -> AnswerForm {
+        AnswerForm::Whole
+    }
+    /// Returns whether a text has the form of an answer, correct or not.
+    fn reads(&self, answer: &str) -> bool {
+        !answer.trim().is_empty()
     }
     /// Returns whether `answer` equals the correct answer `expected`, as this verifier defines equality. An error means
     /// that the judge is unavailable or cannot judge, never that the answer is incorrect.

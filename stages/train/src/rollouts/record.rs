@@ -13,7 +13,7 @@ use trainyard_learn::{ProgramCalls, Rollout, TurnSummary};
 use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::SequenceState;
 use trainyard_lm::template::{ConversationTokens, TokenizedConversation};
-use trainyard_tables::{Message, Problem, SamplingParams, Trajectory};
+use trainyard_tables::{EpisodeStatus, Message, Problem, SamplingParams, Trajectory};
 
 /// Values shared by the rows of one call.
 pub(super) struct RecordContext<'s, 'a> {
@@ -67,11 +67,8 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
         tokens = tokens.replace_prompt(&plain, &mut turns)?;
         messages = plain.into_parts().0;
     }
-    let verified = |answer: &String| setting.environment.verify(problem, answer);
-    let correct = match outcome.correct {
-        Some(correct) => correct,
-        None => outcome.answer.as_ref().map(verified).transpose()?.unwrap_or(false),
-    };
+    let check = setting.environment.check_outcome(problem, &outcome)?;
+    let correct = check.correct;
     let id = |sample: u32| format!("{}/{}/{sample}", setting.name, problem.id);
     let mut trajectory = Trajectory {
         id: id(job.sample),
@@ -84,7 +81,8 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
         turns: turns.len() as u32,
         tool_calls,
         tool_errors,
-        answer: outcome.answer,
+        answer: check.extracted.clone().or(outcome.answer),
+        answer_check: (outcome.status == EpisodeStatus::Ok).then_some(check),
         level: problem.level,
         sampling: setting.sampling,
         environment: problem.environment.clone(),

@@ -19,6 +19,7 @@ use crate::environments::{
     DialogueEnvironment, DialogueOptions, EnvironmentSetup, Episode, ExtraOptions, WithDialogue,
 };
 use crate::tools::ToolSpec;
+use crate::verifiers::Extraction;
 use database::ShopDatabase;
 use modeled_user::{ModeledUser, PROMPT};
 use schemars::JsonSchema;
@@ -80,8 +81,9 @@ impl ExtraOptions for CustomerServiceExtra {
         The user follows a script, which is free and repeatable, or is a model behind an endpoint (`user`), which\n\
         costs a request a turn and ends the conversation by `###STOP###`. A scripted user states all wishes at once\n\
         and consents to everything, so results are not comparable with tau2-bench's. Generates no problems.";
-    /// The tools are the shop's and run no programs; the system message is the policy.
-    const HIDDEN: &'static [&'static str] = &["limits", "system", "tools"];
+    /// The tools are the shop's and run no programs; the system message is the policy; the answer is the judgment of
+    /// the final state.
+    const HIDDEN: &'static [&'static str] = &["extract", "limits", "system", "tools"];
     fn dialogue() -> DialogueOptions {
         DialogueOptions {
             tools: Vec::new(),
@@ -89,6 +91,7 @@ impl ExtraOptions for CustomerServiceExtra {
             max_turns: 32,
             max_tool_calls: 64,
             describe_tools: true,
+            extract: Extraction::None,
             ..DialogueOptions::default()
         }
     }

@@ -17,6 +17,7 @@ use crate::environments::{
 };
 use crate::formats::{AgentTurn, ToolFormat, registry as formats};
 use crate::tools::ToolSpec;
+use crate::verifiers::Extraction;
 use requests::GeneratedRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Digest, Error, OptionProblem, Result};
-use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
+use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, StopReason};
 
 /// How a generated problem describes the functions of its catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -128,7 +129,10 @@ impl Environment for FunctionCalling {
         1
     }
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        self.toolbox.verify(problem, answer)
+        self.check_answer(problem, answer).map(|check| check.correct)
+    }
+    fn check_answer(&self, problem: &Problem, answer: &str) -> Result<AnswerCheck> {
+        self.toolbox.check_answer(problem, Extraction::None, answer)
     }
     fn read_answer(&self, text: &str) -> Option<String> {
         answer(&self.format.parse(text))

@@ -13,6 +13,7 @@ use crate::environments::{
 };
 use crate::tools::tool::text_argument;
 use crate::tools::{PendingToolResult, ToolCall, ToolResult, ToolSpec};
+use crate::verifiers::Extraction;
 use generator::{GeneratedGrid, REACHED};
 use layout::{GridAction, GridLayout, GridState};
 use schemars::JsonSchema;
@@ -39,10 +40,16 @@ impl ExtraOptions for GridWorld {
         The problem says where things are; walls are found by walking. The layout is in the verifier's data. The\n\
         episode ends with a right answer when the agent reaches the goal; a turn without a call gives up. In format\n\
         `code` a call is the bare action. Generates its own problems.";
-    /// The one tool belongs to the environment and runs no programs.
-    const HIDDEN: &'static [&'static str] = &["limits", "tools"];
+    /// The one tool belongs to the environment and runs no programs; the answer is a state and no text of the agent.
+    const HIDDEN: &'static [&'static str] = &["extract", "limits", "tools"];
     fn dialogue() -> DialogueOptions {
-        DialogueOptions { tools: Vec::new(), max_turns: 64, max_tool_calls: 64, ..DialogueOptions::default() }
+        DialogueOptions {
+            tools: Vec::new(),
+            max_turns: 64,
+            max_tool_calls: 64,
+            extract: Extraction::None,
+            ..DialogueOptions::default()
+        }
     }
     fn tools() -> Vec<ToolSpec> {
         vec![spec()]

@@ -23,7 +23,7 @@ use state::{ProgramMessage, ProgramState, messages};
 use std::sync::Arc;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{Message, Problem};
+use trainyard_tables::{AnswerCheck, Message, Problem};
 
 /// Role in the handshake with programs.
 const ROLE: &str = "environment";
@@ -64,16 +64,6 @@ impl CustomEnvironment {
         result
             .map(|reply| reply.value)
             .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at(self.place()))
-    }
-    /// Returns the program's verdict on an answer or, if the program judges no answers or the options name a verifier,
-    /// the dialogue's.
-    fn judge(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        // An option that names a verifier takes precedence over the program.
-        let program = self.program()?;
-        if !program.capabilities.verifies || self.dialogue.options().verifier.is_some() {
-            return self.dialogue.verify(problem, answer);
-        }
-        request_verdict(&*program.peer, problem, answer).at(self.place())
     }
 }
 
@@ -118,7 +108,18 @@ impl Environment for CustomEnvironment {
         self.program.as_ref().is_some_and(|program| program.capabilities.steps)
     }
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        self.judge(problem, answer)
+        self.check_answer(problem, answer).map(|check| check.correct)
+    }
+    /// Checks an answer by the program or, if the program judges no answers or the options name a verifier, by the
+    /// dialogue.
+    fn check_answer(&self, problem: &Problem, answer: &str) -> Result<AnswerCheck> {
+        // An option that names a verifier takes precedence over the program.
+        let program = self.program()?;
+        if !program.capabilities.verifies || self.dialogue.options().verifier.is_some() {
+            return self.dialogue.check_answer(problem, answer);
+        }
+        let correct = request_verdict(&*program.peer, problem, answer).at(self.place())?;
+        Ok(AnswerCheck::whole(&problem.answer, answer, self.kind, correct))
     }
     fn read_answer(&self, text: &str) -> Option<String> {
         self.dialogue.read_answer(text)

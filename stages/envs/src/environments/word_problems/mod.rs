@@ -22,7 +22,8 @@ impl ExtraOptions for WordProblems {
     const KIND: &'static str = "word-problems";
     const SUMMARY: &'static str = "generated arithmetic stories, with tools";
     const DOC: &'static str = "The agent may call its tools, then answers with a number in a turn without a call:\n\
-        what follows `####`, or the whole turn (`7`). The verifier is `numeric`. Generates its own problems;\n\
+        what follows `####`, or the whole turn (`7`), or the only number of a sentence (`extract`). The verifier is\n\
+        `numeric`. Generates its own problems;\n\
         demonstrations send the reference program to the first tool and repeat its result.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions::default()

@@ -1,5 +1,6 @@
 //! Declares the metrics of `evaluate`: every metric of every model, overall and by level.
 
+use super::answers;
 use super::config::EvaluateConfig;
 use super::served;
 use crate::programs;
@@ -32,7 +33,7 @@ pub fn any() -> DeclaredMetrics {
     list.extend(twins());
     list.push(without_twins("<model>"));
     list.extend(difference("difference_without_twins", "<model>", "<model>"));
-    list.push(failures("<model>"));
+    list.extend([failures("<model>"), answers::of_model("<model>")]);
     list.extend(of_programs("<model>"));
     list.extend(served::metrics("<model>"));
     list.into()
@@ -68,7 +69,7 @@ pub fn of(config: &EvaluateConfig, producers: &Producers) -> DeclaredMetrics {
             list.push(without_twins(name));
             list.extend(earlier.iter().flat_map(|earlier| difference("difference_without_twins", name, earlier)));
         }
-        list.push(failures(name));
+        list.extend([failures(name), answers::of_model(name)]);
         list.extend(of_programs(name));
     }
     list.extend(config.endpoints.keys().flat_map(|name| served::metrics(name)));
@@ -81,6 +82,7 @@ fn counts() -> Vec<MetricInfo> {
         MetricInfo::new("problems", "problems", "Problems that were evaluated."),
         MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that ended with an infrastructure failure.")
             .lower(),
+        answers::of_last_model(),
     ]
 }
 

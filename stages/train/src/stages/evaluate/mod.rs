@@ -3,6 +3,7 @@
 //!
 //! All models get the same problems with the same draws, so differences between models are paired.
 
+mod answers;
 pub mod choices;
 pub mod config;
 mod declared;
@@ -75,6 +76,10 @@ Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<
 `endpoints` names served models (`docs/endpoints.md`). They come after the models of the \
 input; their rollouts have messages and no tokens, and `requests_<name>`, `prompt_tokens_<name>`, \
 `completion_tokens_<name>` and `cost_<name>` count their usage.\n\n\
+`unreadable_answers` is the share of the last model's episodes without a readable answer (there is none, or the \
+verifier finds none or several in it; option `extract` of the environment), `unreadable_answers_<name>` that of \
+every model. The columns `expected`, `answer`, `verifier` and `unreadable` of `results`, and the report's sample \
+episodes, say what was compared.\n\n\
 Every rollout is kept unless `keep_rollouts` limits them, and the column `rollout` of `results` names the \
 rollout of each row. A problem's draws depend on its id, not on its place, so a part of the problems is sampled \
 as it was among all of them.\n\n\
@@ -84,7 +89,7 @@ another environment. Infrastructure failures are counted separately, not scored 
 impl Stage for Evaluate {
     type Prepared = EnvironmentConfig<EvaluateConfig>;
     const NAME: &'static str = "evaluate";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
     const SUMMARY: &'static str = "accuracy, pass@k, maj@k and best-of-k of several models on the same problems";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"names": ["sft", "rl"], "samples": 8, "problems_limit": 300}"#;

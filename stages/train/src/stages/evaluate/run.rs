@@ -145,8 +145,9 @@ fn row(name: &str, one: &Rollout, greedy: bool) -> ResultRow {
         prm_product: reduce(StepReduction::Product),
         prm_last: reduce(StepReduction::Last),
         // The collector sets the id of a kept rollout.
-        rollout: None,
+        ..ResultRow::default()
     }
+    .checked(t.answer_check.as_ref())
 }
 
 /// Returns the name of a stop reason in tables.

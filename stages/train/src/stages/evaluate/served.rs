@@ -108,6 +108,7 @@ fn entry(name: &str, how: &str, one: PlayedEpisode) -> (ResultRow, Trajectory) {
         tool_errors: trajectory.tool_errors,
         tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
         ..ResultRow::default()
-    };
+    }
+    .checked(trajectory.answer_check.as_ref());
     (row, trajectory)
 }

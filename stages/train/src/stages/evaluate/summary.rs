@@ -3,6 +3,7 @@
 //! All numbers are computed from the rows of the output `results`, so users can recompute them. Infrastructure failures
 //! are left out of every metric and never counted as incorrect.
 
+use super::answers;
 use super::choices::{self, SelectionMethod};
 use super::config::EvaluateConfig;
 use super::twins::Twins;
@@ -71,6 +72,7 @@ impl<'a> Summary<'a> {
         }
         self.conversations(context, &mut report);
         self.counts(context, &mut report);
+        answers::write(self.names, self.rows, context, &mut report);
         report.note(
             "Intervals are 95%: of greedy accuracy by Wilson's score, of samples clustered by problem \
             (2411.00640); differences are paired by problem.",

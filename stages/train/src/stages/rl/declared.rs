@@ -2,6 +2,7 @@
 
 use crate::TrainParts;
 use crate::programs;
+use crate::unreadable::UNREADABLE;
 use trainyard_api::Slot;
 use trainyard_core::{DeclaredMetrics, MetricInfo, Producers, Reduce};
 use trainyard_envs::rewards::RewardList;
@@ -105,6 +106,7 @@ fn sampled() -> Vec<MetricInfo> {
         last("truncated_share", "share", "Share of rollouts that were cut off at a limit.").lower(),
         last("void_share", "share", "Share of rollouts with a turn that holds neither a tool call nor an answer.")
             .lower(),
+        last(UNREADABLE, "share", "Share of rollouts without an answer that the verifier can read.").lower(),
         whole("forked_share", "share", "Share of rollouts that are forks of another one."),
         whole("critical_path_tokens", "tokens per step", "Tokens that must be decoded one after the other.").lower(),
         whole("staleness", "updates", "Updates between the oldest token of a group and its own update.").lower(),

@@ -69,7 +69,7 @@ pub struct Rl {
 impl Stage for Rl {
     type Prepared = PreparedRl;
     const NAME: &'static str = "rl";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
     const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
     const DOC: &'static str = include_str!("rl.md");
     const EXAMPLE: &'static str = concat!(

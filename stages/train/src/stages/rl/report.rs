@@ -3,6 +3,7 @@
 
 use super::config::RlConfig;
 use super::run::RlState;
+use crate::unreadable::{UNREADABLE, warn_if_many};
 use std::collections::BTreeSet;
 use trainyard_api::StageContext;
 use trainyard_api::curves::LearningCurves;
@@ -18,6 +19,9 @@ pub fn write(context: &mut StageContext, config: &RlConfig, declared: &[MetricIn
     );
     for (name, value) in metrics(config, declared, state) {
         context.metric(&name, value);
+        if name == UNREADABLE {
+            warn_if_many("rollouts of the last tenth of the steps", value, context);
+        }
         report.metric(name, value);
     }
     report.table(levels(state));

@@ -3,6 +3,7 @@
 
 use super::declared::ENTROPY;
 use crate::programs::ProgramTotals;
+use crate::unreadable::UNREADABLE;
 use crate::rollouts::ToolWait;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_learn::{Rollout, TurnSummary};
@@ -33,6 +34,8 @@ pub struct RolloutStats {
     without_entropies: u64,
     truncated: u64,
     void: u64,
+    /// Number of rollouts without a readable answer.
+    unreadable: u64,
     forks: u64,
     /// Counts of programs that keep their conversation.
     programs: ProgramTotals,
@@ -109,6 +112,7 @@ impl RolloutStats {
         self.without_entropies += u64::from(t.entropies.is_none() && one.sampled_tokens() > 0);
         self.truncated += u64::from(one.cut_off());
         self.void += u64::from(one.turns.iter().any(TurnSummary::is_void));
+        self.unreadable += u64::from(t.answer_check.as_ref().is_some_and(|check| check.extracted.is_none()));
         self.forks += u64::from(one.fork_of.is_some());
         self.programs.count(&one.calls);
         let level = self.levels.entry(t.level).or_default();
@@ -178,6 +182,7 @@ impl RolloutStats {
             ("sampled_rollouts".into(), sampled),
             ("truncated_share".into(), self.truncated as f64 / sampled),
             ("void_share".into(), self.void as f64 / sampled),
+            (UNREADABLE.into(), self.unreadable as f64 / sampled),
             ("forked_share".into(), self.forks as f64 / sampled),
             ("kept_groups_share".into(), groups as f64 / self.groups.max(1) as f64),
             ("hopeless_groups_share".into(), self.hopeless_groups as f64 / self.groups.max(1) as f64),
@@ -207,7 +212,7 @@ impl RolloutStats {
 mod tests {
     use super::*;
     use trainyard_learn::ProgramCalls;
-    use trainyard_tables::Trajectory;
+    use trainyard_tables::{AnswerCheck, Trajectory};
 
     #[test]
     fn a_slope_is_taken_within_classes() {
@@ -249,6 +254,17 @@ mod tests {
         let metrics = tally.metrics(0);
         let of = |name: &str| metrics.iter().find(|m| m.0 == name).unwrap().1;
         assert_eq!((of("segments"), of("healed_turns"), of("refused_calls")), (2.5, 2.0, 0.0));
+    }
+
+    #[test]
+    fn rollouts_without_a_readable_answer_are_a_share() {
+        let mut tally = RolloutStats::default();
+        for extracted in [Some("7".to_string()), None, None, Some("8".to_string())] {
+            let answer_check = Some(AnswerCheck { extracted, ..AnswerCheck::default() });
+            let trajectory = Trajectory { answer_check, ..Trajectory::default() };
+            tally.count(&Rollout { trajectory, ..Rollout::default() });
+        }
+        assert!(tally.metrics(0).contains(&("unreadable_answers".to_string(), 0.5)));
     }
 
     #[test]
