@@ -20,6 +20,8 @@ pub struct ExtraColumns {
     pub environment_tools: bool,
     /// `restarts` of trajectories.
     pub restarts: bool,
+    /// `meta` of problems and trajectories.
+    pub meta: bool,
 }
 
 impl ExtraColumns {
@@ -31,6 +33,7 @@ impl ExtraColumns {
         tools: true,
         environment_tools: true,
         restarts: true,
+        meta: true,
     };
 
     /// Returns the columns that these messages use.
@@ -54,6 +57,7 @@ impl ExtraColumns {
             tools: self.tools || other.tools,
             environment_tools: self.environment_tools || other.environment_tools,
             restarts: self.restarts || other.restarts,
+            meta: self.meta || other.meta,
         }
     }
 }

@@ -194,6 +194,7 @@ impl<'a> ScriptedEpisode<'a> {
             tool_errors: outcome.tool_errors,
             answer: outcome.answer,
             level: problem.level,
+            meta: problem.meta.clone(),
             environment: problem.environment.clone(),
             seed: self.script.seed,
             parents: vec![problem.id.clone()],

@@ -86,6 +86,7 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
         tool_errors,
         answer: outcome.answer,
         level: problem.level,
+        meta: problem.meta.clone(),
         sampling: setting.sampling,
         environment: problem.environment.clone(),
         seed,
