@@ -138,7 +138,7 @@ fn rows_of_other_shapes_are_read() {
     let sql = "select json_extract(messages, '$[0].content'), answer, meta_topic from self";
     assert_eq!(rows(&s, sql, "problems"), serde_json::json!([["2+2?", "4", "sums"]]));
     s.write("own.yaml", stage("own", "source: own.jsonl, columns: {prompt: task, answer: glod}"));
-    s.run(&["run", "own.yaml"]).code(1).says("missing column `glod`").says("the columns are: gold, task, topic");
+    s.run(&["check", "own.yaml"]).code(2).says("missing column `glod`").says("the columns are: gold, task, topic");
     s.write("own.yaml", stage("own", "source: own.jsonl, columns: {promt: task, answer: gold}"));
     s.run(&["check", "own.yaml"]).code(2).says("no format reads a column `promt`").says("own.yaml:6:");
     s.write("own.yaml", stage("own", "source: own.jsonl"));

@@ -22,7 +22,7 @@ pub use format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConver
 
 use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
-use flow::columns::expect_columns;
+use flow::columns::{absent_column, expect_columns};
 use flow::{DuplicatePolicy, ImportCounts, ImportErrorPolicy, ImportTables, detect};
 use rows::files::ImportFile;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trainyard_api::{Family, Ports, PreparedOptions, Stage, StageContext, port};
 use trainyard_core::{
-    ArtifactKind, Cardinality, DeclaredMetrics, Facts, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
 };
 use trainyard_hub::{DatasetLocation, Hub, HubSettings, SCHEME};
 
@@ -176,7 +176,7 @@ impl Stage for ImportStage {
 
     fn run(&self, prepared: PreparedImport, context: &mut StageContext) -> Result<()> {
         let PreparedImport { config, format, formats } = prepared;
-        let format = format.map_err(|problem| trainyard_core::Error::invalid(problem.message))?;
+        let format = format.map_err(|problem| Error::invalid(problem.message))?;
         let files = files(&config, format, context)?;
         expect_columns(&files, &config.columns)?;
         let format = format.map_or_else(|| detect::detect(&files, &formats, &config.columns), Ok)?;
@@ -250,6 +250,19 @@ impl PreparedOptions for PreparedImport {
         problems
     }
 
+    /// Returns the first column of the option `columns` that a local source lacks. A source that cannot be read is an
+    /// error of the run.
+    fn problems_with_sources(&self, locations: &BTreeMap<String, String>) -> Vec<OptionProblem> {
+        let format = self.format.as_ref().ok().copied().flatten();
+        let local = locations.get("/source").filter(|location| !location.contains("://"));
+        let files = local.and_then(|path| rows::files::source_files(Path::new(path), format, &self.config.split).ok());
+        let absent = files.and_then(|files| absent_column(&files, &self.config.columns).ok()).flatten();
+        let problem = |(name, error): (String, Error)| OptionProblem {
+            pointer: column_pointer(&name),
+            ..OptionProblem::from(error)
+        };
+        absent.map(problem).into_iter().collect()
+    }
     /// Returns the environment if the options name one. Otherwise the format may give every row a different
     /// environment.
     fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
@@ -277,14 +290,16 @@ impl PreparedImport {
         };
         let names = known.iter().copied().collect::<Vec<_>>().join(", ");
         let problem = |name: &String| {
-            OptionProblem::new(
-                format!("/columns/{}", name.replace('~', "~0").replace('/', "~1")),
-                format!("{reader} a column `{name}`"),
-            )
-            .help(format!("write `name that is read: column of the source`; these are read: {names}"))
+            OptionProblem::new(column_pointer(name), format!("{reader} a column `{name}`"))
+                .help(format!("write `name that is read: column of the source`; these are read: {names}"))
         };
         unread.map(problem).collect()
     }
+}
+
+/// Returns the pointer of an entry of the option `columns`.
+fn column_pointer(name: &str) -> String {
+    format!("/columns/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Reports metrics, and logs a warning about unreadable rows.

@@ -75,20 +75,28 @@ fn missing_column(name: &str, column: &str, known: &str) -> Error {
 
 /// Checks that each renamed column occurs in one of the first rows. Errors: data, with the columns that exist.
 pub fn expect_columns(files: &[ImportFile], renamed: &BTreeMap<String, String>) -> Result<()> {
+    absent_column(files, renamed)?.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// Returns the first renamed column that none of the first rows has: the name that the format reads, and the error with
+/// the columns that exist. Errors: those of reading.
+pub fn absent_column(files: &[ImportFile], renamed: &BTreeMap<String, String>) -> Result<Option<(String, Error)>> {
     if renamed.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let mut known = BTreeSet::new();
     for row in files.iter().flat_map(rows).take(ROWS) {
         known.extend(row?.content.columns().unwrap_or_default().into_iter().map(|(name, _)| name));
         if renamed.values().all(|column| known.contains(column)) {
-            return Ok(());
+            return Ok(None);
         }
     }
-    let Some((name, column)) = renamed.iter().find(|(_, column)| !known.contains(*column)) else { return Ok(()) };
+    let absent = renamed.iter().find(|(_, column)| !known.contains(*column));
     let known = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    Err(missing_column(name, column, &known)
-        .help("`columns` maps a name that the format reads to a column of the source"))
+    Ok(absent.map(|(name, column)| {
+        let error = missing_column(name, column, &known);
+        (name.clone(), error.help("`columns` maps a name that the format reads to a column of the source"))
+    }))
 }
 
 #[cfg(test)]
