@@ -52,13 +52,13 @@ struct EarlierProblem {
 impl EarlierRows {
     /// Records the messages of a row; returns whether an earlier row has the same ones.
     pub fn repeats(&mut self, rows: &ImportedRows) -> Result<bool> {
-        Ok(!self.conversations.insert(key(Digest::of_json(&rows.conversations())?)?))
+        Ok(!self.conversations.insert(key(&Digest::of_json(&rows.conversations())?)?))
     }
     /// Records the problems of a row. A problem with the id and the question of an earlier one gets an id that ends
     /// with the row's position. Errors: data, if the id is that of another question.
     pub fn make_ids_unique(&mut self, rows: &mut ImportedRows, place: RowPlace, files: &[ImportFile]) -> Result<()> {
         for problem in &mut rows.problems {
-            let question = key(Digest::of(problem.question().as_bytes()))?;
+            let question = key(&Digest::of(problem.question().as_bytes()))?;
             let Some(earlier) = self.record(&problem.id, question, place)? else { continue };
             let numbered = format!("{}-{}", problem.id, place.name(files.len()));
             if earlier.question != question {
@@ -76,7 +76,7 @@ impl EarlierRows {
 
     /// Records an id, unless an earlier problem has it, which is returned.
     fn record(&mut self, id: &str, question: u128, place: RowPlace) -> Result<Option<EarlierProblem>> {
-        let id = key(Digest::of(id.as_bytes()))?;
+        let id = key(&Digest::of(id.as_bytes()))?;
         if let Some(earlier) = self.problems.get(&id) {
             return Ok(Some(*earlier));
         }
@@ -86,7 +86,7 @@ impl EarlierRows {
     }
 }
 
-fn key(digest: Digest) -> Result<u128> {
+fn key(digest: &Digest) -> Result<u128> {
     u128::from_str_radix(&digest.as_str()[..32], 16).map_err(|e| Error::bug(format!("{digest}: {e}")))
 }
 
