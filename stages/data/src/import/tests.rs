@@ -266,7 +266,7 @@ fn real_gsm8k_files_are_read_completely() {
     };
     let (train, test) = (read("gsm8k", "train").problems, read("gsm8k", "test").problems);
     assert_eq!((train.len(), test.len()), (7_473, 1_319));
-    let ids: std::collections::BTreeSet<&str> = train.iter().chain(&test).map(|p| p.id.as_str()).collect();
+    let ids: BTreeSet<&str> = train.iter().chain(&test).map(|p| p.id.as_str()).collect();
     assert_eq!(ids.len(), 8_792);
     assert!(train.iter().all(|p| p.answer.parse::<f64>().is_ok()));
     let graded = read("gsm8k_solutions", "test");
@@ -284,6 +284,6 @@ fn a_real_verl_file_is_read() {
     let problems = read_file("verl", &file, &named("rlla")).unwrap().problems;
     assert!(problems.len() > 50);
     assert!(problems.iter().all(|p| !p.question().is_empty() && !p.answer.is_empty()));
-    let ids: std::collections::BTreeSet<&str> = problems.iter().map(|p| p.id.as_str()).collect();
+    let ids: BTreeSet<&str> = problems.iter().map(|p| p.id.as_str()).collect();
     assert_eq!(ids.len(), problems.len());
 }

@@ -9,7 +9,6 @@ use super::chat::text_or_messages;
 use super::format::{ImportContext, ImportFormat, RowConverter, is_text, missing, names, sorted, text_column};
 use crate::identity::problem_id;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_envs::{ToolCall, formats};
@@ -116,6 +115,7 @@ mod tests {
     use super::*;
     use crate::import::tests::read_file;
     use crate::testing::real;
+    use std::collections::BTreeMap;
 
     fn read(text: &str) -> Result<Vec<Problem>> {
         let folder = tempfile::tempdir().unwrap();
