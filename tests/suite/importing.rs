@@ -68,3 +68,101 @@ fn what_cannot_be_imported_is_told_before_or_by_name() {
     s.write("shards/1.jsonl.zst", packed("{\"words\": 1}\n"));
     s.run(&["run", "chats.yaml"]).code(1).says("the columns of these rows: words");
 }
+
+const OWN_COLUMNS: &str = r#"
+version: 1
+name: columns
+stages:
+  chats:
+    uses: data/import
+    with: {source: chats.jsonl}
+  good:
+    uses: data/filter
+    with:
+      trajectories: ${{ stages.chats.trajectories }}
+      rules: [{kind: expression, keep: "meta_quality > 0.5 and meta_lang = 'de'"}]
+"#;
+
+#[test]
+fn columns_of_the_user_are_kept_filtered_and_exported() {
+    let s = Sandbox::new();
+    let row = |n: usize, quality: f64, lang: &str| {
+        let mut row: Value = serde_json::from_str(&chat(n)).unwrap();
+        row["conversation_id"] = format!("c{n}").into();
+        row["quality"] = quality.into();
+        row["lang"] = lang.into();
+        format!("{row}\n")
+    };
+    s.write("chats.jsonl", [row(1, 0.9, "de"), row(2, 0.2, "de"), row(3, 0.8, "en")].concat());
+    s.write("columns.yaml", OWN_COLUMNS);
+    s.run(&["check", "columns.yaml"]).code(0);
+    s.run(&["run", "columns.yaml"]).code(0);
+    let ids = rows(&s, "select meta_conversation_id, meta_quality from self", "trajectories");
+    assert_eq!(ids, serde_json::json!([["c1", 0.9], ["c2", 0.2], ["c3", 0.8]]));
+    s.run(&["artifacts", "show", "latest/chats/trajectories"]).code(0).says("meta_quality").says("conversation_id");
+    s.run(&["artifacts", "show", "latest/good/kept", "--row", "0"]).code(0).says("\"quality\":0.9");
+    s.run(&["artifacts", "export", "latest/good/kept", "good.jsonl", "--as", "trl"]).code(0);
+    let exported: Value = serde_json::from_str(s.read("good.jsonl").trim()).unwrap();
+    assert!(exported["conversation_id"] == "c1" && exported["quality"] == 0.9 && exported["lang"] == "de");
+    // The name without `meta_` is an error that says which name is right.
+    s.write("wrong.yaml", OWN_COLUMNS.replace("meta_quality", "quality"));
+    s.run(&["run", "wrong.yaml"]).code(1).says("no column `quality`").says("is `meta_quality`");
+}
+
+#[test]
+fn rows_of_other_shapes_are_read() {
+    let s = Sandbox::new();
+    let stage = |name: &str, with: &str| {
+        format!("version: 1\nname: {name}\nstages:\n  chats:\n    uses: data/import\n    with: {{{with}}}\n")
+    };
+    s.write(
+        "alpaca.jsonl",
+        "{\"instruction\": \"Translate.\", \"input\": \"Hund\", \"output\": \"dog\", \"topic\": \"animals\"}\n\
+         {\"instruction\": \"Say yes.\", \"input\": \"\", \"output\": \"yes\"}\n",
+    );
+    s.write("alpaca.yaml", stage("alpaca", "source: alpaca.jsonl"));
+    s.run(&["run", "alpaca.yaml"]).code(0).says("trajectories 2");
+    let sql = "select json_extract(messages, '$[0].content'), answer, meta_topic from self";
+    let expected = serde_json::json!([["Translate.\n\nHund", "dog", "animals"], ["Say yes.", "yes", null]]);
+    assert_eq!(rows(&s, sql, "trajectories"), expected);
+
+    s.write("pairs.jsonl", "{\"prompt\": \"2+2?\", \"completion\": \"4\", \"system\": \"Be brief.\"}\n");
+    s.write("pairs.yaml", stage("pairs", "source: pairs.jsonl"));
+    s.run(&["run", "pairs.yaml"]).code(0).says("trajectories 1");
+    let sql = "select json_extract(messages, '$[0].content'), json_extract(messages, '$[1].content') from self";
+    assert_eq!(rows(&s, sql, "trajectories"), serde_json::json!([["Be brief.", "2+2?"]]));
+
+    s.write("own.jsonl", "{\"task\": \"2+2?\", \"gold\": 4, \"topic\": \"sums\"}\n");
+    s.write("own.yaml", stage("own", "source: own.jsonl, columns: {prompt: task, answer: gold}"));
+    s.run(&["run", "own.yaml"]).code(0).says("problems 1");
+    let sql = "select json_extract(messages, '$[0].content'), answer, meta_topic from self";
+    assert_eq!(rows(&s, sql, "problems"), serde_json::json!([["2+2?", "4", "sums"]]));
+    s.write("own.yaml", stage("own", "source: own.jsonl, columns: {prompt: task, answer: glod}"));
+    s.run(&["check", "own.yaml"]).code(2).says("missing column `glod`").says("the columns are: gold, task, topic");
+    s.write("own.yaml", stage("own", "source: own.jsonl, columns: {promt: task, answer: gold}"));
+    s.run(&["check", "own.yaml"]).code(2).says("no format reads a column `promt`").says("own.yaml:6:");
+    s.write("own.yaml", stage("own", "source: own.jsonl"));
+    s.run(&["run", "own.yaml"]).code(1).says("the columns of these rows: gold, task, topic").says("columns: {");
+}
+
+#[test]
+fn repeated_prompts_are_kept_or_dropped() {
+    let s = Sandbox::new();
+    let problem = |n: usize| format!("{{\"prompt\": \"q{n}\", \"answer\": \"{n}\", \"line\": {n}}}\n");
+    s.write("problems.jsonl", [1, 2, 1, 1].map(problem).concat());
+    let stage = |with: &str| {
+        let source = "source: problems.jsonl";
+        format!("version: 1\nname: p\nstages:\n  chats:\n    uses: data/import\n    with: {{{source}{with}}}\n")
+    };
+    s.write("p.yaml", stage(""));
+    s.run(&["run", "p.yaml"]).code(0).says("problems 4").says("quarantined 0");
+    let ids = rows(&s, "select id from self", "problems");
+    let first = ids[0][0].as_str().unwrap();
+    assert!(ids[2][0] == format!("{first}-3") && ids[3][0] == format!("{first}-4"), "{ids}");
+    s.write("p.yaml", stage(", duplicates: drop"));
+    s.run(&["run", "p.yaml"]).code(0).says("problems 2").says("dropped 2");
+    assert_eq!(rows(&s, "select id, meta_line from self", "problems")[0], serde_json::json!([first, 1]));
+    let same_id = |n: usize| format!("{{\"prompt\": \"q{n}\", \"answer\": \"{n}\", \"id\": \"x\"}}\n");
+    s.write("problems.jsonl", [1, 2].map(same_id).concat());
+    s.run(&["run", "p.yaml"]).code(1).says("asks something else than line 1, which has the same id: `x`");
+}

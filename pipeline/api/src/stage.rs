@@ -121,6 +121,11 @@ pub trait PreparedOptions: Send + 'static {
     fn problems_with_gpus(&self, _gpus: u32) -> Vec<OptionProblem> {
         Vec::new()
     }
+    /// Returns contradictions between the options and the content of the sources that they name. `locations` has the
+    /// absolute paths or URLs, by the pointers of the options. Reads little: `check` calls it.
+    fn problems_with_sources(&self, _locations: &BTreeMap<String, String>) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// Returns the requirements of the parts, by name.
     fn needs(&self) -> Vec<&'static str> {
         Vec::new()
@@ -185,6 +190,8 @@ pub trait DynPreparedOptions: Send {
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem>;
     /// See [`PreparedOptions::problems_with_gpus`].
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem>;
+    /// See [`PreparedOptions::problems_with_sources`].
+    fn problems_with_sources(&self, locations: &BTreeMap<String, String>) -> Vec<OptionProblem>;
     /// See [`PreparedOptions::facts`].
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts>;
     /// See [`PreparedOptions::output_names`].
@@ -223,6 +230,9 @@ impl<S: Stage> DynPreparedOptions for ErasedOptions<'_, S> {
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.prepared.problems_with_gpus(gpus)
+    }
+    fn problems_with_sources(&self, locations: &BTreeMap<String, String>) -> Vec<OptionProblem> {
+        self.prepared.problems_with_sources(locations)
     }
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         self.prepared.facts(inputs)
@@ -265,6 +275,9 @@ impl ValidatedOptions for ValidOptions<'_> {
     }
     fn validate_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.prepared.problems_with_gpus(gpus)
+    }
+    fn validate_sources(&self, locations: &BTreeMap<String, String>) -> Vec<OptionProblem> {
+        self.prepared.problems_with_sources(locations)
     }
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         self.prepared.facts(inputs)

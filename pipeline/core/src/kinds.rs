@@ -279,6 +279,11 @@ pub trait ValidatedOptions {
     fn validate_gpus(&self, _gpus: u32) -> Vec<OptionProblem> {
         Vec::new()
     }
+    /// Returns all contradictions with the content of the sources, whose locations are given by the pointers of their
+    /// options.
+    fn validate_sources(&self, _locations: &BTreeMap<String, String>) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// Returns the known facts about the outputs before the stage runs, by output port.
     fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         BTreeMap::new()

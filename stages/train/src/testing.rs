@@ -175,6 +175,7 @@ pub fn sums(count: usize, bound: u64, seed: u64) -> Vec<Problem> {
             split: "rl".into(),
             canonical: format!("{a}+{b}"),
             reference: None,
+            meta: None,
         }
     };
     (0..count).map(problem).collect()

@@ -1,7 +1,8 @@
 //! Loads Parquet tables into an in-memory SQLite database, one batch at a time.
 
-use crate::flatten::{CellKind, ColumnFlattener, map_keys};
+use crate::flatten::{CellKind, ColumnFlattener, map_keys, quoted};
 use crate::functions;
+use crate::meta::{MetaColumn, meta_columns};
 use crate::statement::ColumnSelection;
 use arrow_array::RecordBatch;
 use rusqlite::config::DbConfig;
@@ -62,15 +63,17 @@ impl QueryDatabase {
         let reader = BatchReader::open_part(path, &ReadSlice { columns: Some(&names), ..ReadSlice::default() })?;
         let schema = reader.schema();
         let flattening = ColumnFlattener::new(&schema, &map_keys(path, &schema)?);
-        let columns = flattening.columns();
+        let mut columns = flattening.columns();
+        let of_meta = meta_columns(path, &schema, &columns)?;
         let unusable = |e: Sqlite| crate::error::query_error(&format!("the table {}", path.display()), &e);
-        self.connection.execute_batch(&create(table, &columns)).map_err(unusable)?;
+        self.connection.execute_batch(&create(table, &columns, &of_meta)).map_err(unusable)?;
         for batch in reader {
             let batch = batch?;
             let size = batch.get_array_memory_size() as u64;
             self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(|| too_large(path))?;
             self.insert(table, &flattening.apply(&batch)?).map_err(unusable)?;
         }
+        columns.extend(of_meta.into_iter().map(|column| (column.name, column.kind)));
         Ok(columns)
     }
 
@@ -101,9 +104,9 @@ fn open() -> Result<Connection, Sqlite> {
     Ok(connection)
 }
 
-fn create(table: &str, columns: &[(String, CellKind)]) -> String {
-    let columns: Vec<String> =
-        columns.iter().map(|(name, kind)| format!("{} {}", quoted(name), kind.declared())).collect();
+fn create(table: &str, columns: &[(String, CellKind)], of_meta: &[MetaColumn]) -> String {
+    let stored = columns.iter().map(|(name, kind)| format!("{} {}", quoted(name), kind.declared()));
+    let columns: Vec<String> = stored.chain(of_meta.iter().map(MetaColumn::definition)).collect();
     format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "))
 }
 
@@ -111,12 +114,17 @@ fn create(table: &str, columns: &[(String, CellKind)]) -> String {
 pub(crate) fn column_names(path: &Path) -> Result<Vec<String>> {
     let schema = read_schema(path)?;
     let flattening = ColumnFlattener::new(&schema, &map_keys(path, &schema)?);
-    Ok(flattening.columns().into_iter().map(|(name, _)| name).collect())
+    let columns = flattening.columns();
+    let of_meta = meta_columns(path, &schema, &columns)?.into_iter().map(|column| column.name);
+    Ok(columns.iter().map(|(name, _)| name.clone()).chain(of_meta).collect())
 }
 
-/// Quotes a name as an SQL identifier.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
+/// Returns a hint about words of a statement that are columns of the imported source, if there are any.
+pub(crate) fn source_column_hint(columns: &[String], words: &ColumnSelection) -> Option<String> {
+    let ColumnSelection::Words(words) = words else { return None };
+    let has = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+    let word = words.iter().find(|word| !has(word) && has(&format!("meta_{word}")))?;
+    Some(format!("the column `{word}` of the imported source is `meta_{word}`"))
 }
 
 /// Converts a JSON value for SQLite. Integers that do not fit keep their digits as text.

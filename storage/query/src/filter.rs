@@ -3,7 +3,7 @@
 //! An expression has no joins and no subqueries, so it cannot multiply rows. Its time and memory are not bounded here:
 //! a filter comes from a workflow file, and the attempt that evaluates it is a separate process with a `timeout`.
 
-use crate::database::{QueryDatabase, QueryLimits};
+use crate::database::{QueryDatabase, QueryLimits, column_names, source_column_hint};
 use crate::dialect::{kind_of, rewrite_row_expression};
 use crate::error::query_error;
 use crate::flatten::CellKind;
@@ -23,7 +23,8 @@ pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
     let subject = format!("the filter `{text}`");
     let mut condition = expression(text)?;
     let mut database = QueryDatabase::new(QueryLimits::default().bytes)?;
-    let columns = database.load(TABLE, path, &referenced_columns(text)?)?;
+    let words = referenced_columns(text)?;
+    let columns = database.load(TABLE, path, &words)?;
     let kind = |name: &str| columns.iter().find(|(column, _)| column.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind);
     rewrite_row_expression(&mut condition);
     let mask = || -> Result<Vec<bool>, Sqlite> {
@@ -33,8 +34,9 @@ pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
     };
     // An unknown column has no kind either; SQLite's error names it.
     let mask = mask().map_err(|e| {
-        let known = columns.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        query_error(&subject, &e).help(format!("of the names in the filter, these are columns: {known}"))
+        let known = column_names(path).unwrap_or_default();
+        let hint = source_column_hint(&known, &words);
+        query_error(&subject, &e).help(hint.unwrap_or_else(|| format!("the columns are: {}", known.join(", "))))
     });
     match kind_of(&condition, &kind) {
         Some(CellKind::Bool) => mask,

@@ -251,3 +251,8 @@ fn text_map_fields(kind: &DataType) -> Option<&Fields> {
         matches!(kind, DataType::Map(..)) || (pair.len() == 2 && pair[0].name() == "name" && pair[1].name() == "value");
     (named && pair.len() == 2 && pair[0].data_type() == &DataType::Utf8).then_some(pair)
 }
+
+/// Quotes a name as an SQL identifier.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

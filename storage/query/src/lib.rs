@@ -6,6 +6,7 @@
 //! Nested columns are flattened. A struct `sampling` becomes `sampling_temperature`, …; a map, or a list of names and
 //! values such as `rewards`, becomes one column per key (`rewards_answer`); another list of structs (`messages`,
 //! `verdicts`) becomes JSON text. A list of numbers is JSON text in SQL too, and is returned as a list. NaN is null.
+//! The keys of the column `meta`, further columns of imported rows as JSON text, become columns `meta_<name>`.
 //! Integers beyond 2^63 keep their digits but compare as text.
 //!
 //! The limits bound the input and the result. Only the process that runs the query can bound the intermediate rows of a
@@ -17,6 +18,9 @@ mod error;
 pub mod filter;
 mod flatten;
 mod functions;
+mod meta;
+#[cfg(test)]
+mod meta_tests;
 pub mod query;
 mod result;
 mod statement;

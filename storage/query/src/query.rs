@@ -1,9 +1,9 @@
 //! Runs the statement of `artifacts query`: one SELECT over one or more tables.
 
-use crate::database::{QueryDatabase, QueryLimits, column_names, quoted};
+use crate::database::{QueryDatabase, QueryLimits, column_names, source_column_hint};
 use crate::dialect::{kind_of, rewrite_for_sqlite};
 use crate::error::query_error;
-use crate::flatten::CellKind;
+use crate::flatten::{CellKind, quoted};
 use crate::result::QueryResult;
 use crate::statement::parse_query;
 use rusqlite::Error as Sqlite;
@@ -32,9 +32,15 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
         if error.help.is_some() {
             return error;
         }
-        let columns = |path: &Path| column_names(path).map_or_else(|_| String::new(), |names| names.join(", "));
-        let known: Vec<String> = tables.iter().map(|(name, path)| format!("`{name}` has {}", columns(path))).collect();
-        if known.is_empty() { error } else { error.help(known.join("; ")) }
+        let known: Vec<(&str, Vec<String>)> =
+            tables.iter().map(|(name, path)| (*name, column_names(path).unwrap_or_default())).collect();
+        let hint = known.iter().find_map(|(_, columns)| source_column_hint(columns, &accepted.columns));
+        let lists = || known.iter().map(|(name, columns)| format!("`{name}` has {}", columns.join(", ")));
+        if known.is_empty() {
+            error
+        } else {
+            error.help(hint.unwrap_or_else(|| lists().collect::<Vec<_>>().join("; ")))
+        }
     })
 }
 

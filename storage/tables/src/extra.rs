@@ -22,6 +22,8 @@ pub struct ExtraColumns {
     pub restarts: bool,
     /// Columns of the check of a trajectory's answer.
     pub answer_check: bool,
+    /// `meta` of problems and trajectories.
+    pub meta: bool,
 }
 
 impl ExtraColumns {
@@ -34,6 +36,7 @@ impl ExtraColumns {
         environment_tools: true,
         restarts: true,
         answer_check: true,
+        meta: true,
     };
 
     /// Returns the columns that these messages use.
@@ -58,6 +61,7 @@ impl ExtraColumns {
             environment_tools: self.environment_tools || other.environment_tools,
             restarts: self.restarts || other.restarts,
             answer_check: self.answer_check || other.answer_check,
+            meta: self.meta || other.meta,
         }
     }
 }

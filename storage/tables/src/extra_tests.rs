@@ -38,11 +38,12 @@ fn a_table_has_the_columns_that_its_rows_use() {
             tools: Some("[]".into()),
             environment_tools: Some("[1]".into()),
             restarts: vec![3, 7],
+            meta: Some(r#"{"quality":0.5}"#.into()),
             ..conversation("b", result)
         },
     ];
     write_trajectories(&path, &rows).unwrap();
-    assert_eq!(columns(&path).0, ["tools", "environment_tools", "restarts"]);
+    assert_eq!(columns(&path).0, ["tools", "environment_tools", "restarts", "meta"]);
     assert_eq!(columns(&path).1, [&BASE[..], &["tool_call_id"]].concat());
     assert_eq!(read_trajectories(&path).unwrap(), rows);
 }
@@ -72,6 +73,19 @@ fn checks_of_answers_survive_their_file_and_may_be_missing() {
     write_trajectories(&path, &rows[1..2]).unwrap();
     assert!(columns(&path).0.is_empty(), "as in versions before these columns");
     assert_eq!(read_trajectories(&path).unwrap(), rows[1..2]);
+}
+
+#[test]
+fn problems_keep_further_columns_and_files_without_them_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let plain = Problem { id: "a".into(), messages: vec![user_message("q")], ..Problem::default() };
+    write_problems(&path, std::slice::from_ref(&plain)).unwrap();
+    assert!(read_schema(&path).unwrap().field_with_name("meta").is_err());
+    assert_eq!(read_problems(&path).unwrap(), [plain.clone()]);
+    let rows = [Problem { meta: Some(r#"{"lang":"de"}"#.into()), ..plain.clone() }, plain];
+    write_problems(&path, &rows).unwrap();
+    assert_eq!(read_problems(&path).unwrap(), rows);
 }
 
 #[test]

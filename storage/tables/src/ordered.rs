@@ -4,6 +4,7 @@
 //! `serde_json`'s maps sort their keys, so these rows have a separate type.
 
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::Write;
 use trainyard_core::{Error, Result};
@@ -34,6 +35,23 @@ impl OrderedValue {
     pub fn raw_json(text: &str) -> Result<Self> {
         serde_json::from_str::<&RawValue>(text).map_err(|e| Error::data(format!("not JSON: {e}")))?;
         Ok(Self::RawJson(text.replace(['\n', '\r'], " ")))
+    }
+    /// Converts a parsed JSON value; an integer beyond 64 bits becomes verbatim text.
+    pub fn of_json(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Number(number) => match (number.as_i64(), number.is_f64(), number.as_f64()) {
+                (Some(integer), ..) => Self::Int(integer),
+                (None, true, Some(value)) => Self::Float(value),
+                _ => Self::RawJson(number.to_string()),
+            },
+            Value::String(text) => Self::Text(text.clone()),
+            Value::Array(items) => Self::List(items.iter().map(Self::of_json).collect()),
+            Value::Object(keys) => {
+                Self::Object(keys.iter().map(|(key, value)| (key.clone(), Self::of_json(value))).collect())
+            }
+        }
     }
     /// Builds an object of these keys.
     pub fn object<const N: usize>(keys: [(&str, Self); N]) -> Self {

@@ -53,6 +53,9 @@ pub struct Problem {
     pub canonical: String,
     /// Worked solution, if the source has one (in GSM8K with `<<48/2=24>>` annotations).
     pub reference: Option<String>,
+    /// Further columns of the imported row, as JSON text of an object by the names of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<String>,
 }
 
 impl Problem {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use trainyard_core::Result;
 
 fn schema(extra: ExtraColumns) -> SchemaRef {
-    let columns = vec![
+    let mut columns = vec![
         required("id", DataType::Utf8),
         required("messages", messages_type(extra)),
         required("answer", DataType::Utf8),
@@ -27,19 +27,21 @@ fn schema(extra: ExtraColumns) -> SchemaRef {
         required("canonical", DataType::Utf8),
         optional("reference", DataType::Utf8),
     ];
+    columns.extend(extra.meta.then(|| optional("meta", DataType::Utf8)));
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("problem_format".to_string(), "1".to_string())])))
 }
 
 impl TableRow for Problem {
     fn extra(rows: &[Self]) -> ExtraColumns {
-        ExtraColumns::of(rows.iter().flat_map(|r| &r.messages))
+        let messages = ExtraColumns::of(rows.iter().flat_map(|r| &r.messages));
+        ExtraColumns { meta: rows.iter().any(|r| r.meta.is_some()), ..messages }
     }
     fn schema(extra: ExtraColumns) -> SchemaRef {
         schema(extra)
     }
     fn encode(rows: &[Self], extra: ExtraColumns) -> Vec<ArrayRef> {
-        vec![
+        let mut columns = vec![
             strings(rows.iter().map(|r| r.id.as_str())),
             encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
             strings(rows.iter().map(|r| r.answer.as_str())),
@@ -50,7 +52,9 @@ impl TableRow for Problem {
             strings(rows.iter().map(|r| r.split.as_str())),
             strings(rows.iter().map(|r| r.canonical.as_str())),
             optional_strings(rows.iter().map(|r| r.reference.as_deref())),
-        ]
+        ];
+        columns.extend(extra.meta.then(|| optional_strings(rows.iter().map(|r| r.meta.as_deref()))));
+        columns
     }
     fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
         let mut id = columns.strings("id")?.into_iter();
@@ -63,6 +67,7 @@ impl TableRow for Problem {
         let mut split = columns.strings("split")?.into_iter();
         let mut canonical = columns.strings("canonical")?.into_iter();
         let mut reference = columns.optional_strings("reference")?.into_iter();
+        let mut meta = columns.optional_strings("meta")?.into_iter();
         let mut row = || {
             Some(Self {
                 id: id.next()?,
@@ -75,6 +80,7 @@ impl TableRow for Problem {
                 split: split.next()?,
                 canonical: canonical.next()?,
                 reference: reference.next()?,
+                meta: meta.next()?,
             })
         };
         Ok((0..columns.rows()).map_while(|_| row()).collect())

@@ -37,6 +37,7 @@ prop_compose! {
             id, messages, answer, level, verifier: "{}".into(), environment: "word-problems".into(),
             source: "s".into(), split: "rl".into(), canonical: "c".into(),
             reference: reference.map(|r| r.to_string()),
+            meta: reference.map(|r| format!("{{\"n\":{r}}}")),
         }
     }
 }

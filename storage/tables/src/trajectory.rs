@@ -160,6 +160,9 @@ pub struct Trajectory {
     /// Number of the update, from 0, that this rollout was sampled for or taken into; `verdicts` record whether it
     /// entered the loss. `None` for rows that no update used, and in files of versions before this column.
     pub update: Option<u32>,
+    /// Further columns of the imported row, as JSON text of an object by the names of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<String>,
 }
 
 impl Trajectory {

@@ -70,6 +70,7 @@ fn schema(extra: ExtraColumns) -> SchemaRef {
     columns.extend(extra.environment_tools.then(|| optional("environment_tools", Utf8)));
     columns.extend(extra.restarts.then(|| optional("restarts", list(UInt32))));
     columns.extend(extra.answer_check.then(answer_check_columns::columns).into_iter().flatten());
+    columns.extend(extra.meta.then(|| optional("meta", Utf8)));
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("rollout_format".to_string(), "1".to_string())])))
 }
@@ -80,8 +81,8 @@ impl TableRow for Trajectory {
         let restarts = rows.iter().any(|r| !r.restarts.is_empty());
         let environment_tools = rows.iter().any(|r| r.environment_tools.is_some());
         let answer_check = rows.iter().any(|r| r.answer_check.is_some());
-        let tools = rows.iter().any(|r| r.tools.is_some());
-        ExtraColumns { tools, environment_tools, restarts, answer_check, ..messages }
+        let (tools, meta) = (rows.iter().any(|r| r.tools.is_some()), rows.iter().any(|r| r.meta.is_some()));
+        ExtraColumns { tools, environment_tools, restarts, answer_check, meta, ..messages }
     }
     fn schema(extra: ExtraColumns) -> SchemaRef {
         schema(extra)
@@ -136,6 +137,7 @@ impl TableRow for Trajectory {
         let restarts = || rows.iter().map(|r| Some(r.restarts.as_slice()).filter(|restarts| !restarts.is_empty()));
         columns.extend(extra.restarts.then(|| optional_lists::<UInt32Type>(restarts())));
         columns.extend(extra.answer_check.then(|| answer_check_columns::encode(rows)).into_iter().flatten());
+        columns.extend(extra.meta.then(|| optional_strings(rows.iter().map(|r| r.meta.as_deref()))));
         columns
     }
     fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
@@ -203,6 +205,7 @@ fn decode_origin(columns: &BatchColumns<'_>, rows: &mut [Trajectory]) -> Result<
     fill(rows, columns.strings("template_digest")?, |r, v| r.template_digest = v);
     fill(rows, columns.string_lists("parents")?, |r, v| r.parents = v);
     fill(rows, columns.optional_numbers::<UInt32Type>("update")?, |r, v| r.update = v);
+    fill(rows, columns.optional_strings("meta")?, |r, v| r.meta = v);
     Ok(())
 }
 

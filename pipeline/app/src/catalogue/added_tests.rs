@@ -177,7 +177,10 @@ fn added_import_format_is_an_option() {
     let options = json!({"source": "chats.txt", "format": "lines"});
     let prepared = stage.prepare(options.clone()).unwrap();
     assert_eq!(prepared.problems(), []);
-    assert_eq!(names(&stage.declared_metrics(&prepared, &Producers::new())), ["rows", "quarantined", "trajectories"]);
+    assert_eq!(
+        names(&stage.declared_metrics(&prepared, &Producers::new())),
+        ["rows", "quarantined", "dropped", "trajectories"]
+    );
     let schema = &catalogue.kind("data/import").unwrap().options["properties"]["format"]["enum"];
     assert!(schema.as_array().unwrap().contains(&json!("lines")), "{schema}");
     assert!(

@@ -1,11 +1,11 @@
-//! Checks whether some pool can ever grant each stage's request. A request that no pool can meet is an error, since its
-//! stage would wait forever.
+//! Checks whether some pool can ever grant each stage's request, and whether its options fit the granted GPUs and the
+//! content of its sources. A request that no pool can meet is an error, since its stage would wait forever.
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{PlanNode, RunCondition};
+use crate::plan::{PlanNode, RunCondition, SourceRef};
 use crate::site::SitePool;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::Placement;
 
 impl Checker<'_> {
@@ -16,6 +16,7 @@ impl Checker<'_> {
                 continue;
             }
             self.gpus_of_options(draft, node);
+            self.sources_of_options(draft, node);
             let Some(nearest) = self.nearest_misfit(node) else { continue };
             let raw = self.expanded.raw(draft);
             let span = raw.entry("resources").map_or(raw.id_span, |e| e.key_span);
@@ -34,6 +35,16 @@ impl Checker<'_> {
         let counts: BTreeSet<u32> = node.resources.iter().map(|request| request.gpus).collect();
         for gpus in counts {
             self.wrong_options(stage.validated.validate_gpus(gpus), &stage.with);
+        }
+    }
+
+    /// Reports options that contradict the content of the stage's sources.
+    fn sources_of_options(&mut self, draft: usize, node: &PlanNode) {
+        let Some(stage) = self.valid.get(&draft).cloned() else { return };
+        let location = |(pointer, source): (&String, &SourceRef)| (pointer.clone(), source.location.clone());
+        let locations: BTreeMap<String, String> = node.sources.iter().map(location).collect();
+        if !locations.is_empty() {
+            self.wrong_options(stage.validated.validate_sources(&locations), &stage.with);
         }
     }
 

@@ -21,6 +21,11 @@ pub trait ExportFormat: Send + Sync {
     fn file(&self) -> FileKind {
         FileKind::JsonLines
     }
+    /// Returns whether the programs that read the rows accept further columns, in which exports write those of the
+    /// source (the column `meta`).
+    fn keeps_columns(&self) -> bool {
+        true
+    }
     /// Converts an item to a row. Fields that the format cannot express are added to `omissions`. Errors: data, if the
     /// item is broken (tool calls that are not JSON).
     fn row(&self, item: &ExportItem<'_>, omissions: &mut ExportOmissions) -> Result<OrderedValue>;

@@ -3,6 +3,8 @@
 use super::format::{ExportFormat, ExportItem};
 use super::omissions::ExportOmissions;
 use super::{ExportForm, steps, tokens};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::{ArtifactKind, Error, Result};
 use trainyard_tables::{EpisodeStatus, OrderedValue, Problem, TableRowReader, TokenPack, Trajectory, read_schema};
@@ -48,9 +50,13 @@ pub fn export(
     write: &mut dyn FnMut(OrderedValue) -> Result<()>,
 ) -> Result<u64> {
     let mut rows = 0;
-    let mut take = |item: ExportItem<'_>, omissions: &mut ExportOmissions| {
+    let mut take = |item: ExportItem<'_>, meta: Option<&str>, omissions: &mut ExportOmissions| {
         rows += 1;
-        write(format.row(&item, omissions)?)
+        let row = format.row(&item, omissions)?;
+        write(if format.keeps_columns() { with_columns(row, meta)? } else { row })?;
+        omissions
+            .add("rows with further columns of their source", usize::from(meta.is_some() && !format.keeps_columns()));
+        Ok(())
     };
     match form {
         ExportForm::Prompts => problems(source.table, omissions, &mut take)?,
@@ -64,13 +70,13 @@ pub fn export(
     Ok(rows)
 }
 
-type ItemSink<'t> = dyn FnMut(ExportItem<'_>, &mut ExportOmissions) -> Result<()> + 't;
+type ItemSink<'t> = dyn FnMut(ExportItem<'_>, Option<&str>, &mut ExportOmissions) -> Result<()> + 't;
 
 fn problems(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
     let mut index = 0;
     for batch in TableRowReader::<Problem>::open(table)? {
         for problem in &batch? {
-            take(ExportItem::Problem(problem, index), omissions)?;
+            take(ExportItem::Problem(problem, index), problem.meta.as_deref(), omissions)?;
             index += 1;
         }
     }
@@ -82,7 +88,7 @@ fn packs(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>)
         for pack in &batch? {
             tokens::of_pack(pack)?
                 .into_iter()
-                .try_for_each(|sequence| take(ExportItem::Tokens(sequence), omissions))?;
+                .try_for_each(|sequence| take(ExportItem::Tokens(sequence), None, omissions))?;
         }
     }
     Ok(())
@@ -94,7 +100,7 @@ fn pairs(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>)
         for row in batch? {
             match pending.take() {
                 Some(chosen) if is_pair(&chosen, &row) && chosen.messages != row.messages => {
-                    take(ExportItem::Pair(&chosen, &row), omissions)?;
+                    take(ExportItem::Pair(&chosen, &row), chosen.meta.as_deref(), omissions)?;
                 }
                 Some(chosen) if is_pair(&chosen, &row) => omissions.add("pairs whose sides are the same", 1),
                 Some(_) => {
@@ -121,24 +127,43 @@ fn trajectories(
                 omissions.add("rows with infrastructure failures", 1);
                 continue;
             }
+            let meta = row.meta.as_deref();
             match form {
                 ExportForm::Tokens if row.token_ids.is_empty() => omissions.add("rows without tokens", 1),
                 ExportForm::Tokens => {
                     let sequences = tokens::of_trajectory(row, omissions)?;
-                    sequences.into_iter().try_for_each(|sequence| take(ExportItem::Tokens(sequence), omissions))?;
+                    sequences
+                        .into_iter()
+                        .try_for_each(|sequence| take(ExportItem::Tokens(sequence), meta, omissions))?;
                 }
                 ExportForm::Steps => match steps::labeled_steps(row, omissions) {
-                    Some(steps) => take(ExportItem::Steps(steps), omissions)?,
+                    Some(steps) => take(ExportItem::Steps(steps), meta, omissions)?,
                     None => omissions.add("rows without labeled turns", 1),
                 },
                 _ if row.messages.iter().all(|m| m.role != "assistant") => {
                     omissions.add("rows without an agent message", 1)
                 }
-                _ => take(ExportItem::Conversation(row), omissions)?,
+                _ => take(ExportItem::Conversation(row), meta, omissions)?,
             }
         }
     }
     Ok(())
+}
+
+/// Adds the further columns of the source to a row, under their names. A column whose name the row has with another
+/// value is called `meta_<name>`. Errors: data, if `meta` is not an object.
+fn with_columns(row: OrderedValue, meta: Option<&str>) -> Result<OrderedValue> {
+    let Some(meta) = meta else { return Ok(row) };
+    let columns: BTreeMap<String, Value> = serde_json::from_str(meta)
+        .map_err(|e| Error::data(format!("the column `meta` of a row is not a JSON object: {e}")))?;
+    Ok(columns.iter().fold(row, |row, (name, value)| {
+        let value = OrderedValue::of_json(value);
+        match row.get(name) {
+            Some(own) if *own == value => row,
+            Some(_) => row.with(&format!("meta_{name}"), Some(value)),
+            None => row.with(name, Some(value)),
+        }
+    }))
 }
 
 fn no_rows(form: ExportForm) -> Error {

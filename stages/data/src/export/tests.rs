@@ -224,7 +224,7 @@ proptest! {
             Problem {
                 id: format!("p{i}"), messages: system.into_iter().chain([Message::new("user", question)]).collect(),
                 answer, verifier: r#"{"kind":"text"}"#.into(), environment: "word-problems".into(), level,
-                source: "n".into(), split: "rl".into(), canonical: format!("c{i}"), reference,
+                source: "n".into(), split: "rl".into(), canonical: format!("c{i}"), reference, meta: None,
             }
         };
         let problems: Vec<Problem> = drawn.into_iter().enumerate().map(problem).collect();
@@ -233,7 +233,38 @@ proptest! {
         let (name, read_as) = if parquet { ("verl", "verl") } else { ("trl", "jsonl") };
         let (file, _, omissions) = written(folder.path(), ArtifactKind::Problems, ExportForm::Prompts, name);
         prop_assert_eq!(omissions.counts().count(), 0);
-        prop_assert_eq!(back(&file, read_as).problems, problems);
+        // `jsonl` takes the name of the source from its options, so it keeps the column of that name.
+        let meta = (!parquet).then(|| r#"{"source":"n"}"#.to_string());
+        let expected: Vec<Problem> =
+            problems.into_iter().map(|problem| Problem { meta: meta.clone(), ..problem }).collect();
+        prop_assert_eq!(back(&file, read_as).problems, expected);
+    }
+}
+
+#[test]
+fn further_columns_are_written_under_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let meta = r#"{"id":"mine","lang":"de","source":"n","tags":["a"]}"#.to_string();
+    let problem = Problem {
+        id: "p".into(),
+        messages: vec![Message::new("user", "q")],
+        source: "n".into(),
+        verifier: "{}".into(),
+        meta: Some(meta.clone()),
+        ..Problem::default()
+    };
+    write_problems(&folder.path().join("data.parquet"), &[problem]).unwrap();
+    let (_, rows, omissions) = written(folder.path(), ArtifactKind::Problems, ExportForm::Prompts, "trl");
+    let row: serde_json::Value = serde_json::from_str(&rows[0].to_json().unwrap()).unwrap();
+    assert_eq!((&row["id"], &row["meta_id"], &row["lang"]), (&"p".into(), &"mine".into(), &"de".into()));
+    assert!(row["tags"][0] == "a" && row["source"] == "n" && row.get("meta_source").is_none(), "{row}");
+    assert_eq!(omissions.counts().count(), 0);
+    let messages = vec![Message::new("user", "q"), Message::new("assistant", "a")];
+    let row = Trajectory { messages, turns: 1, meta: Some(meta.clone()), ..Trajectory::default() };
+    write_trajectories(&folder.path().join("data.parquet"), &[row]).unwrap();
+    for (name, read_as) in [("trl", "openai"), ("openai", "openai"), ("sharegpt", "sharegpt"), ("verl", "openai")] {
+        let (file, _, _) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, name);
+        assert_eq!(back(&file, read_as).trajectories[0].meta.as_ref(), Some(&meta), "{name}");
     }
 }
 

@@ -184,8 +184,13 @@ fn tool(item: &RawValue) -> Result<String> {
 pub fn conversation(row: &Map<String, Value>, columns: &[&str], item: &str) -> Result<Vec<Message>> {
     let list = columns.iter().find_map(|column| row.get(*column));
     let conversation = messages(list.ok_or_else(|| missing(row, &format!("list `{}`", columns[0])))?, item)?;
+    Ok(with_system(row, conversation))
+}
+
+/// Puts the row's `system` before a conversation, if it has that column.
+pub fn with_system(row: &Map<String, Value>, conversation: Vec<Message>) -> Vec<Message> {
     let system = row.get("system").and_then(Value::as_str).filter(|text| !text.is_empty());
-    Ok(system.map(|text| Message::new("system", text)).into_iter().chain(conversation).collect())
+    system.map(|text| Message::new("system", text)).into_iter().chain(conversation).collect()
 }
 
 /// Converts a finished conversation to a trajectory without tokens. Errors: data, if the conversation has no user

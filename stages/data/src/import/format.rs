@@ -3,9 +3,10 @@
 use crate::identity::{Half, half_of};
 use crate::solutions::Solution;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{Problem, Trajectory};
+use trainyard_tables::{Message, Problem, Trajectory};
 
 /// Interpretation of rows: converts the columns of a row to problems, trajectories or solutions. A format does not
 /// depend on the storage of rows in files (JSON Lines, Parquet, compressed, …).
@@ -30,6 +31,16 @@ pub trait ImportFormat: Send + Sync {
     /// no two formats should recognize the same row.
     fn recognizes(&self, _columns: &Map<String, Value>) -> bool {
         false
+    }
+    /// Returns the names of all columns that this format may read. A row's other columns are kept in the column `meta`;
+    /// with an empty list, none are.
+    fn columns(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// Returns whether the format reads this column of a row. Where one of several names counts, the others of the row
+    /// are not read.
+    fn reads(&self, column: &str, _row: &Map<String, Value>) -> bool {
+        self.columns().is_empty() || self.columns().contains(&column)
     }
     /// Prepares the conversion of a file's rows.
     fn open<'r>(&'r self, file: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>>;
@@ -61,6 +72,8 @@ pub struct ImportContext {
     pub environment: Option<String>,
     /// Value of the column `source`, and prefix of ids.
     pub name: String,
+    /// Names of columns in the source, by the names that the format reads.
+    pub columns: BTreeMap<String, String>,
 }
 
 impl ImportContext {
@@ -101,6 +114,19 @@ impl ImportedRows {
             (None, Some(row)) => Some(first_user(row).map_or("", |at| &row.messages[at].content)),
             (None, None) => None,
         }
+    }
+    /// Returns the messages of all outputs, in order.
+    pub fn conversations(&self) -> Vec<&[Message]> {
+        let problems = self.problems.iter().map(|row| row.messages.as_slice());
+        let rows = self.trajectories.iter().chain(&self.preferences).map(|row| row.messages.as_slice());
+        problems.chain(rows).collect()
+    }
+    /// Sets the further columns of all outputs.
+    pub fn with_meta(mut self, meta: Option<&str>) -> Self {
+        let text = || meta.map(str::to_string);
+        self.problems.iter_mut().for_each(|row| row.meta = text());
+        self.trajectories.iter_mut().chain(&mut self.preferences).for_each(|row| row.meta = text());
+        self
     }
     /// Adds the outputs of later rows.
     pub fn append(&mut self, mut later: Self) {
@@ -144,6 +170,11 @@ pub fn names(row: &Map<String, Value>) -> String {
     names.join(", ")
 }
 
+/// Returns whether a column is the first of `names` that a row has.
+pub fn is_first(column: &str, names: &[&str], row: &Map<String, Value>) -> bool {
+    names.iter().find(|name| row.contains_key(**name)).is_some_and(|name| *name == column)
+}
+
 /// Returns whether a column contains text.
 pub fn is_text(row: &Map<String, Value>, column: &str) -> bool {
     row.get(column).is_some_and(Value::is_string)
@@ -154,4 +185,16 @@ pub fn is_text(row: &Map<String, Value>, column: &str) -> bool {
 pub fn verifier_for(answer: &str) -> String {
     let number = answer.trim().replace([',', '$'], "").parse::<f64>().is_ok_and(f64::is_finite);
     if number { "{}".into() } else { r#"{"kind":"text"}"#.into() }
+}
+
+/// Sorts the keys of all maps in a value, because a build feature determines whether maps keep the file's order.
+pub fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let ordered: BTreeMap<&String, &Value> = map.iter().collect();
+            Value::Object(ordered.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
 }

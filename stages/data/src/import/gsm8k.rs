@@ -30,6 +30,9 @@ impl ImportFormat for Gsm8k {
         let answer = columns.get("answer").and_then(Value::as_str);
         is_text(columns, "question") && answer.and_then(final_answer).is_some()
     }
+    fn columns(&self) -> &'static [&'static str] {
+        &["question", "answer"]
+    }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |ImportRow { columns, .. }| {
             let (question, solution) = (text_column(columns, "question")?, text_column(columns, "answer")?);
@@ -60,5 +63,6 @@ pub fn problem(question: &str, reference: &str, answer: String, reading: &Import
         split: reading.split.clone(),
         canonical: crate::text::normal(question),
         reference: Some(reference.to_string()),
+        meta: None,
     }
 }

@@ -31,6 +31,12 @@ impl ImportFormat for Gsm8kSolutions {
         let graded = |value: &Value| value.get("is_correct").is_some() && value.get("solution").is_some();
         is_text(columns, "question") && is_text(columns, "ground_truth") && columns.values().any(graded)
     }
+    fn columns(&self) -> &'static [&'static str] {
+        &["question", "ground_truth"]
+    }
+    fn reads(&self, column: &str, row: &Map<String, Value>) -> bool {
+        self.columns().contains(&column) || row.get(column).is_some_and(Value::is_object)
+    }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         let reading = ImportContext {
             name: if reading.name == self.name() { "gsm8k".into() } else { reading.name.clone() },

@@ -5,13 +5,15 @@
 //! `split`, `canonical`, `reference`, `verifier` (text or object) and `environment` are optional.
 
 use super::chat::{messages, text_or_messages};
-use super::format::{ImportContext, ImportFormat, RowConverter, missing, names, verifier_for};
+use super::format::{ImportContext, ImportFormat, RowConverter, is_first, missing, names, verifier_for};
 use crate::identity::problem_id;
 use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
 
+/// Columns with the prompt; the first present one counts.
+const PROMPTS: [&str; 3] = ["messages", "prompt", "question"];
 /// Columns with the answer; the first present one counts.
 const ANSWERS: [&str; 4] = ["answer", "ground_truth", "solution", "target"];
 
@@ -29,9 +31,31 @@ impl ImportFormat for JsonLines {
         &["problems"]
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
-        let has_question = ["messages", "prompt", "question"].iter().any(|column| columns.contains_key(*column));
+        let has_question = PROMPTS.iter().any(|column| columns.contains_key(*column));
         let gsm8k = columns.get("answer").and_then(Value::as_str).is_some_and(|answer| answer.contains("####"));
         has_question && has_answer(columns) && !gsm8k && !columns.contains_key("reward_model") && !graded(columns)
+    }
+    fn columns(&self) -> &'static [&'static str] {
+        &[
+            "messages",
+            "prompt",
+            "question",
+            "answer",
+            "ground_truth",
+            "solution",
+            "target",
+            "id",
+            "level",
+            "split",
+            "canonical",
+            "reference",
+            "verifier",
+            "environment",
+        ]
+    }
+    fn reads(&self, column: &str, row: &Map<String, Value>) -> bool {
+        let alternatives = [&PROMPTS[..], &ANSWERS].into_iter().find(|names| names.contains(&column));
+        alternatives.map_or_else(|| self.columns().contains(&column), |names| is_first(column, names, row))
     }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, reading)?.into())))
@@ -67,6 +91,7 @@ fn problem(row: &Map<String, Value>, reading: &ImportContext) -> Result<Problem>
         split: optional("split").unwrap_or_else(|| reading.split.clone()),
         canonical: String::new(),
         reference: optional("reference"),
+        meta: None,
     };
     problem.id = optional("id").unwrap_or_else(|| problem_id(&reading.name, problem.question()));
     problem.canonical = optional("canonical").unwrap_or_else(|| crate::text::normal(problem.question()));

@@ -1,6 +1,7 @@
 //! Implements the stage `data/import`, which converts rows of other formats to problems, trajectories, preference pairs
 //! or solutions. An unreadable row becomes an output with its reason and is counted; no row is skipped silently.
 
+pub mod alpaca;
 pub mod chat;
 pub mod flow;
 pub mod format;
@@ -21,17 +22,18 @@ pub use format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConver
 
 use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
-use flow::{ImportCounts, ImportErrorPolicy, ImportTables, detect};
+use flow::columns::{absent_column, expect_columns};
+use flow::{DuplicatePolicy, ImportCounts, ImportErrorPolicy, ImportTables, detect};
 use rows::files::ImportFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_api::{Family, Ports, PreparedOptions, Stage, StageContext, port};
 use trainyard_core::{
-    ArtifactKind, Cardinality, DeclaredMetrics, Facts, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
 };
 use trainyard_hub::{DatasetLocation, Hub, HubSettings, SCHEME};
 
@@ -51,6 +53,9 @@ pub struct ImportConfig {
     /// Format of the rows; detected by their columns if omitted.
     #[serde(default)]
     pub format: Option<String>,
+    /// Names of the source's columns, by the names that the format reads: `{prompt: question, answer: gold}`.
+    #[serde(default)]
+    pub columns: BTreeMap<String, String>,
     /// Split of the rows, written into the column `split`; selects the files if `source` is a folder.
     #[serde(default = "train")]
     pub split: String,
@@ -66,6 +71,10 @@ pub struct ImportConfig {
     /// Column `source` of problems, and prefix of their ids; the format's name if omitted.
     #[serde(default)]
     pub name: Option<String>,
+    /// Handling of a row that repeats an earlier one: `keep`, or `drop` rows whose messages all equal those of an
+    /// earlier row. The id of a kept problem with a repeated question ends with its position.
+    #[serde(default)]
+    pub duplicates: DuplicatePolicy,
     /// Handling of an unreadable row: `quarantine`, or `fail` at the first one.
     #[serde(default)]
     pub on_error: ImportErrorPolicy,
@@ -91,7 +100,7 @@ pub struct ImportStage {
 impl Stage for ImportStage {
     type Prepared = PreparedImport;
     const NAME: &'static str = "data/import";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
     const SUMMARY: &'static str =
         "Read problems, conversations, preference pairs or solutions from files of other programs.";
     const DOC: &'static str = include_str!("import.md");
@@ -104,6 +113,7 @@ impl Stage for ImportStage {
         vec![
             MetricInfo::new("rows", "rows", "Rows that were imported."),
             MetricInfo::new("quarantined", "rows", "Rows that could not be read.").lower(),
+            MetricInfo::new("dropped", "rows", "Rows left out because they repeat earlier ones."),
             MetricInfo::new("problems", "rows", "Problems, of a format that yields them.").optional(),
             MetricInfo::new("trajectories", "rows", "Trajectories, of a format that yields them.").optional(),
             MetricInfo::new("preferences", "pairs", "Preference pairs, of a format that yields them.").optional(),
@@ -116,7 +126,7 @@ impl Stage for ImportStage {
     fn declared_metrics(&self, prepared: &PreparedImport, _: &Producers) -> DeclaredMetrics {
         let mut declared = self.metrics();
         if let Ok(Some(format)) = prepared.format {
-            let any_format = |name: &str| ["rows", "quarantined"].contains(&name);
+            let any_format = |name: &str| ["rows", "quarantined", "dropped"].contains(&name);
             declared.metrics.retain(|m| any_format(&m.name) || format.outputs().contains(&m.name.as_str()));
             declared.metrics.iter_mut().for_each(|metric| metric.optional = false);
         }
@@ -166,15 +176,17 @@ impl Stage for ImportStage {
 
     fn run(&self, prepared: PreparedImport, context: &mut StageContext) -> Result<()> {
         let PreparedImport { config, format, formats } = prepared;
-        let format = format.map_err(|problem| trainyard_core::Error::invalid(problem.message))?;
+        let format = format.map_err(|problem| Error::invalid(problem.message))?;
         let files = files(&config, format, context)?;
-        let format = format.map_or_else(|| detect::detect(&files, &formats), Ok)?;
+        expect_columns(&files, &config.columns)?;
+        let format = format.map_or_else(|| detect::detect(&files, &formats, &config.columns), Ok)?;
         let reading = ImportContext {
             split: config.split.clone(),
             half: config.half,
             limit: config.limit,
             environment: config.environment.clone(),
             name: config.name.clone().unwrap_or_else(|| format.name().to_string()),
+            columns: config.columns.clone(),
         };
         let places = OUTPUTS.iter().map(|port| Ok((*port, context.output_parquet(port)?))).collect::<Result<_>>()?;
         let go_on = |counts: ImportCounts| {
@@ -185,6 +197,7 @@ impl Stage for ImportStage {
             format,
             reading: &reading,
             on_error: config.on_error,
+            duplicates: config.duplicates,
             max_quarantined: config.max_quarantined,
             on_chunk: &go_on,
         };
@@ -232,10 +245,24 @@ impl PreparedOptions for PreparedImport {
                 OptionProblem::new("/limit", "a limit of 0 imports no rows").help("leave `limit` out for all rows"),
             );
         }
+        problems.extend(self.unread_columns());
         problems.extend(OptionProblem::out_of_range("/max_quarantined", config.max_quarantined, 0.0..=1.0));
         problems
     }
 
+    /// Returns the first column of the option `columns` that a local source lacks. A source that cannot be read is an
+    /// error of the run.
+    fn problems_with_sources(&self, locations: &BTreeMap<String, String>) -> Vec<OptionProblem> {
+        let format = self.format.as_ref().ok().copied().flatten();
+        let local = locations.get("/source").filter(|location| !location.contains("://"));
+        let files = local.and_then(|path| rows::files::source_files(Path::new(path), format, &self.config.split).ok());
+        let absent = files.and_then(|files| absent_column(&files, &self.config.columns).ok()).flatten();
+        let problem = |(name, error): (String, Error)| OptionProblem {
+            pointer: column_pointer(&name),
+            ..OptionProblem::from(error)
+        };
+        absent.map(problem).into_iter().collect()
+    }
     /// Returns the environment if the options name one. Otherwise the format may give every row a different
     /// environment.
     fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
@@ -243,6 +270,36 @@ impl PreparedOptions for PreparedImport {
         let facts: Facts = named.into_iter().collect();
         ["problems", "trajectories", "preferences"].map(|port| (port.to_string(), facts.clone())).into()
     }
+}
+
+impl PreparedImport {
+    /// Returns a problem for each name of the option `columns` that the format, or no format, reads.
+    fn unread_columns(&self) -> Vec<OptionProblem> {
+        let formats: Vec<&dyn ImportFormat> = match self.format {
+            Ok(Some(format)) => vec![format],
+            _ => self.formats.iter().copied().map(|format| format as &dyn ImportFormat).collect(),
+        };
+        if formats.iter().any(|format| format.columns().is_empty() && self.config.format.is_some()) {
+            return Vec::new();
+        }
+        let known: BTreeSet<&str> = formats.iter().flat_map(|format| format.columns()).copied().collect();
+        let unread = self.config.columns.keys().filter(|name| !known.contains(name.as_str()));
+        let reader = match &self.config.format {
+            Some(format) => format!("the format `{format}` does not read"),
+            None => "no format reads".to_string(),
+        };
+        let names = known.iter().copied().collect::<Vec<_>>().join(", ");
+        let problem = |name: &String| {
+            OptionProblem::new(column_pointer(name), format!("{reader} a column `{name}`"))
+                .help(format!("write `name that is read: column of the source`; these are read: {names}"))
+        };
+        unread.map(problem).collect()
+    }
+}
+
+/// Returns the pointer of an entry of the option `columns`.
+fn column_pointer(name: &str) -> String {
+    format!("/columns/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Reports metrics, and logs a warning about unreadable rows.
@@ -258,6 +315,7 @@ fn report_counts(counts: ImportCounts, format: &dyn ImportFormat, context: &mut 
     }
     context.metric("rows", by_port.iter().map(|(_, count)| *count).max().unwrap_or(0) as f64);
     context.metric("quarantined", counts.quarantined as f64);
+    context.metric("dropped", counts.dropped as f64);
     if counts.quarantined > 0 {
         context.warn(format!(
             "{} of {} rows could not be read; the output `quarantine` says where and why",

@@ -22,6 +22,9 @@ impl ImportFormat for OpenAiImport {
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         columns.contains_key("messages") && !super::jsonl::has_answer(columns) && !super::preferences::is_pair(columns)
     }
+    fn columns(&self) -> &'static [&'static str] {
+        &["messages", "system", "tools", "functions", "image", "images", "videos", "audios"]
+    }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| {
             let messages = conversation(&row.columns, &["messages"], "message")?;

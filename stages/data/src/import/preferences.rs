@@ -5,7 +5,7 @@
 //! trajectories of one group: sample 0 with reward 1 is the chosen one, sample 1 with reward 0 the rejected one.
 
 use super::chat::{messages, text_or_messages, trajectory};
-use super::format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter, missing};
+use super::format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter, is_first, missing};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,6 +14,9 @@ use trainyard_tables::{Message, Trajectory};
 
 /// Reward that distinguishes the chosen trajectory from the rejected one.
 const REWARD: &str = "preference";
+
+/// Columns with the prompt; the first present one counts.
+const PROMPTS: [&str; 2] = ["prompt", "question"];
 
 /// Fills `preferences`.
 pub struct Preferences;
@@ -30,6 +33,12 @@ impl ImportFormat for Preferences {
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         is_pair(columns)
+    }
+    fn columns(&self) -> &'static [&'static str] {
+        &["chosen", "rejected", "prompt", "question", "tools", "functions", "image", "images", "videos", "audios"]
+    }
+    fn reads(&self, column: &str, row: &Map<String, Value>) -> bool {
+        if PROMPTS.contains(&column) { is_first(column, &PROMPTS, row) } else { self.columns().contains(&column) }
     }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| pair(row, reading)))
@@ -69,7 +78,7 @@ fn conversation(row: &Map<String, Value>, answer: &Value) -> Result<Vec<Message>
         Value::String(text) => vec![Message::new("assistant", text.as_str())],
         list => messages(list, "message")?,
     };
-    let prompt = ["prompt", "question"].iter().find_map(|column| row.get(*column));
+    let prompt = PROMPTS.iter().find_map(|column| row.get(*column));
     // After a prompt in messages, an answer that begins with the agent continues it, though the user may reply to it.
     let continues_prompt = prompt.is_some_and(Value::is_array) && answer.first().is_some_and(|m| m.role == "assistant");
     if !continues_prompt && answer.iter().any(|m| m.role == "user") {

@@ -3,7 +3,8 @@
 use super::format::ImportFormat;
 use trainyard_api::{Family, PartKind, slot};
 
-const FORMATS: [&dyn ImportFormat; 10] = [
+const FORMATS: [&dyn ImportFormat; 11] = [
+    &super::alpaca::AlpacaImport,
     &super::gsm8k::Gsm8k,
     &super::gsm8k_solutions::Gsm8kSolutions,
     &super::jsonl::JsonLines,

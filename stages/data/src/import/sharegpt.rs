@@ -2,7 +2,7 @@
 //! and `tools`.
 
 use super::chat::{conversation, trajectory};
-use super::format::{ImportContext, ImportFormat, RowConverter};
+use super::format::{ImportContext, ImportFormat, RowConverter, is_first};
 use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::Result;
@@ -26,6 +26,12 @@ impl ImportFormat for ShareGptImport {
         COLUMNS.iter().any(|column| columns.contains_key(*column))
             && !columns.contains_key("messages")
             && !super::preferences::is_pair(columns)
+    }
+    fn columns(&self) -> &'static [&'static str] {
+        &["conversations", "conversation", "system", "tools", "functions", "image", "images", "videos", "audios"]
+    }
+    fn reads(&self, column: &str, row: &Map<String, Value>) -> bool {
+        if COLUMNS.contains(&column) { is_first(column, &COLUMNS, row) } else { self.columns().contains(&column) }
     }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| {

@@ -13,6 +13,7 @@ pub fn read_file(format: &str, file: &Path, reading: &ImportContext) -> Result<I
         format,
         reading,
         on_error: ImportErrorPolicy::Fail,
+        duplicates: DuplicatePolicy::Keep,
         max_quarantined: 0.0,
         on_chunk: &|_| Ok(()),
     };
@@ -134,12 +135,13 @@ fn jsonl_finds_its_columns() {
             .message
             .contains("`level`")
     );
-    let twice = "{\"question\": \"q\", \"answer\": \"1\"}\n{\"question\": \"q\", \"answer\": \"2\"}";
-    assert!(read("jsonl", twice, named("o")).unwrap_err().message.contains("line 2"));
+    let same_id = ["q", "r"].map(|q| format!(r#"{{"question": "{q}", "answer": "1", "id": "x"}}"#)).join("\n");
+    let error = read("jsonl", &same_id, named("o")).unwrap_err();
+    assert!(error.message.ends_with("line 2: asks something else than line 1, which has the same id: `x`"), "{error}");
 }
 
 #[test]
-fn repeated_question_is_an_error_with_both_lines() {
+fn repeated_questions_are_kept_under_ids_with_their_position() {
     let graded = r#"{"question": "q", "ground_truth": "A: 2", "x": {"is_correct": true, "solution": "A: 2"}}"#;
     let rows = [
         ("gsm8k", r#"{"question": "q", "answer": "a #### 1"}"#),
@@ -148,11 +150,52 @@ fn repeated_question_is_an_error_with_both_lines() {
     ];
     for (format, row) in rows {
         let other = row.replace("\"q\"", "\"other\"");
-        assert_eq!(read(format, &format!("{row}\n{other}"), named("x")).unwrap().problems.len(), 2);
-        let e = read(format, &format!("{row}\n{other}\n{row}"), named("x")).unwrap_err();
-        assert_eq!(e.kind, ErrorKind::Data);
-        assert!(e.message.contains("line 3: ") && e.message.contains("already used in line 1"), "{}", e.message);
+        let read = read(format, &format!("{row}\n{other}\n{row}\n{row}"), named("x")).unwrap();
+        let ids: Vec<&str> = read.problems.iter().map(|p| p.id.as_str()).collect();
+        let (first, second) = (crate::identity::problem_id("x", "q"), crate::identity::problem_id("x", "other"));
+        assert_eq!(ids, [first.clone(), second, format!("{first}-3"), format!("{first}-4")]);
+        if format == "gsm8k_solutions" {
+            assert_eq!(read.solutions.iter().map(|s| s.problem_id.as_str()).collect::<Vec<_>>(), ids);
+        }
     }
+}
+
+#[test]
+fn alpaca_rows_become_conversations() {
+    let text = concat!(
+        r#"{"instruction": "Translate.", "input": "Hund", "output": "dog", "lang": "de"}"#,
+        "\n",
+        r#"{"instruction": "And cat?", "input": "", "output": "Katze", "system": "Be brief.", "#,
+        r#""history": [["Dog?", "Hund"]]}"#,
+    );
+    let rows = read("alpaca", text, named("a")).unwrap().trajectories;
+    let texts =
+        |row: &Trajectory| row.messages.iter().map(|m| format!("{}: {}", m.role, m.content)).collect::<Vec<_>>();
+    assert_eq!(texts(&rows[0]), ["user: Translate.\n\nHund", "assistant: dog"]);
+    assert_eq!(rows[0].meta.as_deref(), Some(r#"{"lang":"de"}"#));
+    let second = ["system: Be brief.", "user: Dog?", "assistant: Hund", "user: And cat?", "assistant: Katze"];
+    assert_eq!((texts(&rows[1]), rows[1].meta.as_deref()), (second.map(String::from).to_vec(), None));
+    for (row, word) in [
+        (r#"{"instruction": "x", "input": 3, "output": "y"}"#, "`input` is not text"),
+        (r#"{"instruction": "x", "input": ""}"#, "missing column `output`; the columns are: input, instruction"),
+        (r#"{"instruction": "x", "output": "y", "history": [["a"]]}"#, "`history` is not a list of pairs"),
+    ] {
+        let error = read("alpaca", row, named("a")).unwrap_err();
+        assert!(error.message.contains(word), "{word}: {error}");
+    }
+}
+
+#[test]
+fn renamed_columns_are_read_and_a_missing_one_is_named() {
+    let columns = [("prompt", "task"), ("answer", "gold")].map(|(name, own)| (name.to_string(), own.to_string()));
+    let context = || ImportContext { columns: columns.clone().into(), ..named("own") };
+    let problem =
+        read("jsonl", r#"{"task": "2+2?", "gold": 4, "topic": "sums"}"#, context()).unwrap().problems.remove(0);
+    assert_eq!((problem.question(), problem.answer.as_str()), ("2+2?", "4"));
+    assert_eq!(problem.meta.as_deref(), Some(r#"{"topic":"sums"}"#));
+    let error = read("jsonl", r#"{"task": "2+2?", "topic": "sums"}"#, context()).unwrap_err();
+    let expected = "missing column `gold`, which `columns` names for `answer`; the columns are: task, topic";
+    assert!(error.message.contains(expected), "{error}");
 }
 
 #[test]
@@ -223,7 +266,7 @@ fn real_gsm8k_files_are_read_completely() {
     };
     let (train, test) = (read("gsm8k", "train").problems, read("gsm8k", "test").problems);
     assert_eq!((train.len(), test.len()), (7_473, 1_319));
-    let ids: std::collections::BTreeSet<&str> = train.iter().chain(&test).map(|p| p.id.as_str()).collect();
+    let ids: BTreeSet<&str> = train.iter().chain(&test).map(|p| p.id.as_str()).collect();
     assert_eq!(ids.len(), 8_792);
     assert!(train.iter().all(|p| p.answer.parse::<f64>().is_ok()));
     let graded = read("gsm8k_solutions", "test");
@@ -241,6 +284,6 @@ fn a_real_verl_file_is_read() {
     let problems = read_file("verl", &file, &named("rlla")).unwrap().problems;
     assert!(problems.len() > 50);
     assert!(problems.iter().all(|p| !p.question().is_empty() && !p.answer.is_empty()));
-    let ids: std::collections::BTreeSet<&str> = problems.iter().map(|p| p.id.as_str()).collect();
+    let ids: BTreeSet<&str> = problems.iter().map(|p| p.id.as_str()).collect();
     assert_eq!(ids.len(), problems.len());
 }

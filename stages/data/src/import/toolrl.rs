@@ -6,10 +6,9 @@
 //! number of gold calls, at least 1. A ground truth that is only text requires no call.
 
 use super::chat::text_or_messages;
-use super::format::{ImportContext, ImportFormat, RowConverter, is_text, missing, names, text_column};
+use super::format::{ImportContext, ImportFormat, RowConverter, is_text, missing, names, sorted, text_column};
 use crate::identity::problem_id;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_envs::{ToolCall, formats};
@@ -35,6 +34,9 @@ impl ImportFormat for ToolRlImport {
         let truth = columns.get("reward_model").and_then(|model| model.get("ground_truth"));
         let bank = ["system", "user"].iter().all(|column| is_text(columns, column));
         is_marked(truth) || (bank && columns.get("answer").is_some_and(Value::is_array))
+    }
+    fn columns(&self) -> &'static [&'static str] {
+        &["ability", "answer", "data_source", "extra_info", "prompt", "reward_model", "system", "user"]
     }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, &row.place, reading)?.into())))
@@ -108,23 +110,12 @@ fn render(call: &ToolCall) -> Result<String> {
     Ok(formats::registry::build("toolrl", &[])?.render(call))
 }
 
-/// Sorts the keys of all maps in a value, because a build feature determines whether maps keep the file's order.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let ordered: BTreeMap<&String, &Value> = map.iter().collect();
-            Value::Object(ordered.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
-        other => other.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::import::tests::read_file;
     use crate::testing::real;
+    use std::collections::BTreeMap;
 
     fn read(text: &str) -> Result<Vec<Problem>> {
         let folder = tempfile::tempdir().unwrap();

@@ -13,6 +13,9 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Problem;
 
+/// Keys of `extra_info` that are read; with others, the whole object is kept as well.
+const EXTRA: [&str; 4] = ["answer", "index", "problem", "split"];
+
 /// Fills `problems`.
 pub struct VerlImport;
 
@@ -29,6 +32,18 @@ impl ImportFormat for VerlImport {
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         let truth = columns.get("reward_model").and_then(|model| model.get("ground_truth"));
         columns.contains_key("prompt") && truth.is_some() && !super::toolrl::is_marked(truth)
+    }
+    fn columns(&self) -> &'static [&'static str] {
+        &["prompt", "reward_model", "extra_info", "answer", "data_source", "ability"]
+    }
+    fn reads(&self, column: &str, row: &Map<String, Value>) -> bool {
+        let extra = row.get("extra_info").and_then(Value::as_object);
+        match column {
+            // Our export writes the environment there.
+            "ability" => extra.is_some_and(|extra| extra.contains_key("problem")),
+            "extra_info" => extra.is_none_or(|extra| extra.keys().all(|key| EXTRA.contains(&key.as_str()))),
+            other => self.columns().contains(&other),
+        }
     }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, &row.place, reading)?.into())))

@@ -191,6 +191,7 @@ impl<'a> ScriptedEpisode<'a> {
             answer: check.extracted.clone().or(outcome.answer),
             answer_check: Some(check),
             level: problem.level,
+            meta: problem.meta.clone(),
             environment: problem.environment.clone(),
             seed: self.script.seed,
             parents: vec![problem.id.clone()],

@@ -84,6 +84,7 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
         answer: check.extracted.clone().or(outcome.answer),
         answer_check: (outcome.status == EpisodeStatus::Ok).then_some(check),
         level: problem.level,
+        meta: problem.meta.clone(),
         sampling: setting.sampling,
         environment: problem.environment.clone(),
         seed,

@@ -10,12 +10,14 @@ use crate::output::human::{print_json, print_text, table};
 use crate::output::metrics::row_text;
 use crate::session::AppSession;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use trainyard_core::artifact::{ColumnStats, TableSummary};
 use trainyard_core::units::format_size;
 use trainyard_core::{Error, Result};
 
+/// Column with further columns of imported rows, as JSON text.
+const META: &str = "meta";
 /// Maximum characters of a cell in the preview.
 const CELL: usize = 60;
 
@@ -90,6 +92,9 @@ fn columns(text: &mut String, summary: &TableSummary) {
         .iter()
         .flat_map(|c| sql_names(c, &summary.preview).into_iter().map(move |name| (c, name)))
         .map(|(c, name)| {
+            if c.name == META && name != META {
+                return [name.as_str(), "in meta", "", "", "", ""].map(String::from).to_vec();
+            }
             let mean = c.mean.map(|m| format!("{m:.4}")).unwrap_or_default();
             vec![name, sql_type(&c.r#type), c.nulls.to_string(), show(&c.min), show(&c.max), mean]
         })
@@ -106,6 +111,11 @@ fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
         let names: BTreeSet<&str> = items.filter_map(|item| item.get("name")?.as_str()).collect();
         let names: Vec<String> = names.into_iter().map(|name| format!("{}_{name}", column.name)).collect();
         return if names.is_empty() { vec![column.name.clone()] } else { names };
+    }
+    if column.name == META {
+        let objects = preview.iter().filter_map(|row| serde_json::from_str(row.get(META)?.as_str()?).ok());
+        let keys: BTreeSet<String> = objects.flat_map(|object: BTreeMap<String, Value>| object.into_keys()).collect();
+        return std::iter::once(META.to_string()).chain(keys.iter().map(|key| format!("{META}_{key}"))).collect();
     }
     if !column.r#type.starts_with("Struct") && !column.r#type.starts_with("Map") {
         return vec![column.name.clone()];
@@ -181,6 +191,8 @@ mod tests {
         assert_eq!(sql_names(&column("rewards", named), &[]), ["rewards"]);
         assert_eq!(sql_type(named), "by part");
         assert_eq!(sql_names(&column("messages", "List(Struct(…))"), &preview), ["messages"]);
+        let further = [json!({"meta": null}), json!({"meta": r#"{"lang": "de", "n": 1}"#}), json!({"meta": "{\"cut…"})];
+        assert_eq!(sql_names(&column("meta", "Utf8"), &further), ["meta", "meta_lang", "meta_n"]);
         assert_eq!(sql_type("List(Struct(role Utf8))"), "text (JSON)");
         assert_eq!(sql_type("List(Float32)"), "list");
     }

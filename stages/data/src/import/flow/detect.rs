@@ -1,19 +1,25 @@
 //! Detects the format of files by the columns of their first rows, if the options name no format.
 
+use super::columns::{RenamedRow, rows};
 use crate::import::format::{ImportFormat, names};
 use crate::import::rows::files::ImportFile;
-use crate::import::rows::open;
+use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 
 /// Maximum rows to examine.
 const ROWS: usize = 256;
 
 /// Returns the only format that recognizes the first readable row that any format recognizes. Errors: data, if no
-/// format or more than one format recognizes such a row; those of reading.
-pub fn detect(files: &[ImportFile], formats: &[&'static dyn ImportFormat]) -> Result<&'static dyn ImportFormat> {
+/// format or more than one format recognizes such a row; those of reading. `renamed`: see [`RenamedRow::new`].
+pub fn detect(
+    files: &[ImportFile],
+    formats: &[&'static dyn ImportFormat],
+    renamed: &BTreeMap<String, String>,
+) -> Result<&'static dyn ImportFormat> {
     let mut seen = None;
     for row in files.iter().flat_map(rows).take(ROWS) {
         let Ok(columns) = row?.content.columns() else { continue };
+        let columns = RenamedRow::new(columns, renamed).columns;
         let fitting: Vec<&'static dyn ImportFormat> =
             formats.iter().copied().filter(|f| f.recognizes(&columns)).collect();
         match fitting[..] {
@@ -31,10 +37,8 @@ pub fn detect(files: &[ImportFile], formats: &[&'static dyn ImportFormat]) -> Re
         Some(columns) => format!("no import format has the columns of these rows: {columns}"),
         None => format!("{}: no row can be read", files.first().map_or("", |file| &file.name)),
     };
-    Err(Error::data(error).help(format!("set `format` to one of: {}", known.join(", "))))
-}
-
-/// Returns the rows of a file. If the file cannot be opened, the only item is the error.
-fn rows(file: &ImportFile) -> crate::import::rows::RowIter {
-    open(&file.path).unwrap_or_else(|e| Box::new(std::iter::once(Err(e))))
+    Err(Error::data(error).help(format!(
+        "name their columns, as in `columns: {{prompt: question, answer: gold}}`, or set `format` to one of: {}",
+        known.join(", ")
+    )))
 }

@@ -1,20 +1,23 @@
 //! Converts files to tables. Rows are read in chunks, converted on all threads, and written in the order of the files.
 //! Results therefore do not depend on the number of threads, and memory contains at most two chunks.
 
+pub mod columns;
 pub mod detect;
-mod ids;
+pub mod ids;
 pub mod quarantine;
 pub mod tables;
 
+pub use ids::DuplicatePolicy;
 pub use quarantine::{ImportErrorPolicy, QuarantinedRow};
 pub use tables::ImportTables;
 
-use super::format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter};
+use super::format::{ImportContext, ImportFormat, ImportedRows, RowConverter};
 use super::rows::files::ImportFile;
 use super::rows::{RawRow, RowIter, open};
-use ids::ProblemIds;
+use ids::{EarlierRows, RowPlace};
 use quarantine::Quarantine;
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use trainyard_core::{Error, ErrorKind, Result};
 
 /// Rows of a chunk.
@@ -39,6 +42,8 @@ pub struct ImportCounts {
     pub solutions: u64,
     /// Unreadable rows.
     pub quarantined: u64,
+    /// Rows that were left out because they repeat earlier ones.
+    pub dropped: u64,
 }
 
 /// Settings of an import.
@@ -49,6 +54,8 @@ pub struct Importer<'a> {
     pub reading: &'a ImportContext,
     /// Handling of an unreadable row.
     pub on_error: ImportErrorPolicy,
+    /// Handling of a row that repeats an earlier one.
+    pub duplicates: DuplicatePolicy,
     /// Maximum share of unreadable rows.
     pub max_quarantined: f64,
     /// Called after every chunk; an error stops the import.
@@ -57,11 +64,6 @@ pub struct Importer<'a> {
 
 type ConvertedChunk = Vec<(RowPlace, Result<ImportedRows, Error>)>;
 
-struct RowPlace {
-    file: usize,
-    line: usize,
-}
-
 impl Importer<'_> {
     /// Reads all files into `tables`. Errors: data (a damaged file, too many unreadable rows, no row left), those of
     /// the disk.
@@ -69,7 +71,7 @@ impl Importer<'_> {
         let mut taking = ImportState {
             import: self,
             files,
-            ids: ProblemIds::default(),
+            earlier: EarlierRows::default(),
             counts: ImportCounts::default(),
             quarantine: Quarantine::new(files, self.on_error),
         };
@@ -98,16 +100,16 @@ impl Importer<'_> {
 /// A file with the conversion of its rows.
 struct OpenFile<'r> {
     number: usize,
-    alone: bool,
+    files: usize,
+    format: &'r dyn ImportFormat,
+    renamed: &'r BTreeMap<String, String>,
     convert: RowConverter<'r>,
 }
 
 impl OpenFile<'_> {
     fn convert(&self, row: RawRow) -> Result<ImportedRows> {
-        let line = row.line;
-        let place = if self.alone { line.to_string() } else { format!("{}-{line}", self.number + 1) };
-        let columns = row.content.columns().map_err(Error::data)?;
-        (self.convert)(&ImportRow { columns, line, place })
+        let place = RowPlace { file: self.number, line: row.line }.name(self.files);
+        columns::convert(row, place, self.format, self.renamed, &self.convert)
     }
 }
 
@@ -115,7 +117,7 @@ impl OpenFile<'_> {
 struct ImportState<'a, 'i> {
     import: &'a Importer<'i>,
     files: &'a [ImportFile],
-    ids: ProblemIds,
+    earlier: EarlierRows,
     counts: ImportCounts,
     quarantine: Quarantine<'a>,
 }
@@ -125,8 +127,13 @@ impl ImportState<'_, '_> {
     fn file(&mut self, number: usize, tables: &mut ImportTables) -> Result<()> {
         let import = self.import;
         let path = &self.files[number].path;
-        let alone = self.files.len() == 1;
-        let file = OpenFile { number, alone, convert: import.format.open(path, import.reading)? };
+        let file = OpenFile {
+            number,
+            files: self.files.len(),
+            format: import.format,
+            renamed: &import.reading.columns,
+            convert: import.format.open(path, import.reading)?,
+        };
         let mut rows = open(path)?;
         let mut piece = import.next_chunk(&file, &mut rows)?;
         while let Some(converted) = piece {
@@ -150,7 +157,7 @@ impl ImportState<'_, '_> {
                 return Ok(true);
             }
             self.counts.read += 1;
-            match imported.and_then(|rows| self.take(&place, rows)) {
+            match imported.and_then(|rows| self.take(place, rows)) {
                 Ok(Some(rows)) => tables.take(rows),
                 Ok(None) => {}
                 Err(e) if matches!(e.kind, ErrorKind::Data | ErrorKind::Invalid) => {
@@ -163,16 +170,18 @@ impl ImportState<'_, '_> {
         Ok(self.import.reading.is_full(self.counts.taken))
     }
 
-    /// Counts a row and returns its outputs, or `None` if it has no outputs or belongs to the other half. Errors: data,
-    /// if a problem has the id of an earlier one.
-    fn take(&mut self, place: &RowPlace, mut rows: ImportedRows) -> Result<Option<ImportedRows>> {
+    /// Counts a row and returns its outputs, or `None` if it has no outputs, belongs to the other half, or is a dropped
+    /// repetition. Errors: data, if a problem has the id of another question.
+    fn take(&mut self, place: RowPlace, mut rows: ImportedRows) -> Result<Option<ImportedRows>> {
         let Some(question) = rows.question() else { return Ok(None) };
         if !self.import.reading.wants(question) {
             return Ok(None);
         }
-        for problem in &rows.problems {
-            self.ids.note(&problem.id, place.file, place.line, self.files)?;
+        if self.import.duplicates == DuplicatePolicy::Drop && self.earlier.repeats(&rows)? {
+            self.counts.dropped += 1;
+            return Ok(None);
         }
+        self.earlier.make_ids_unique(&mut rows, place, self.files)?;
         for row in &mut rows.preferences {
             row.group = u32::try_from(self.counts.preferences).unwrap_or(u32::MAX);
         }

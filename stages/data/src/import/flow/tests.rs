@@ -11,13 +11,14 @@ use trainyard_tables::{read_problems, read_trajectories, rows_as_json};
 fn import(source: &Path, out: &Path, settings: &Settings) -> Result<ImportCounts> {
     let files = files::source_files(source, None, "train")?;
     let formats: Vec<&'static dyn ImportFormat> = family().names().into_iter().filter_map(format).collect();
-    let format = detect::detect(&files, &formats)?;
+    let format = detect::detect(&files, &formats, &BTreeMap::new())?;
     let reading =
         ImportContext { name: "x".into(), split: "train".into(), limit: settings.limit, ..ImportContext::default() };
     let import = Importer {
         format,
         reading: &reading,
         on_error: settings.on_error,
+        duplicates: settings.duplicates,
         max_quarantined: settings.max_quarantined,
         on_chunk: &|_| Ok(()),
     };
@@ -28,11 +29,17 @@ fn import(source: &Path, out: &Path, settings: &Settings) -> Result<ImportCounts
 
 struct Settings {
     on_error: ImportErrorPolicy,
+    duplicates: DuplicatePolicy,
     max_quarantined: f64,
     limit: Option<u64>,
 }
 
-const USUAL: Settings = Settings { on_error: ImportErrorPolicy::Quarantine, max_quarantined: 0.05, limit: None };
+const USUAL: Settings = Settings {
+    on_error: ImportErrorPolicy::Quarantine,
+    duplicates: DuplicatePolicy::Keep,
+    max_quarantined: 0.05,
+    limit: None,
+};
 
 fn problem(n: usize) -> String {
     json!({"question": format!("q{n}"), "answer": n}).to_string()
@@ -57,14 +64,15 @@ fn damaged(bad: &[(usize, &str)]) -> String {
 #[test]
 fn unreadable_rows_go_to_the_quarantine_with_file_line_and_reason() {
     let image = json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}], "answer": 1}).to_string();
-    let (folder, path) = written("rows.jsonl", &damaged(&[(3, "{\"question\""), (50, &problem(7)), (60, &image)]));
+    let (folder, path) =
+        written("rows.jsonl", &damaged(&[(3, "{\"question\""), (50, "{\"question\": \"x\"}"), (60, &image)]));
     let out = folder.path().join("out");
     let counts = import(&path, &out, &USUAL).unwrap();
     assert_eq!((counts.read, counts.taken, counts.problems, counts.quarantined), (100, 97, 97, 3));
     let refused = rows_as_json(&out.join("quarantine"), 0, 9).unwrap();
     let place = |i: usize| (refused[i]["file"].as_str().unwrap(), refused[i]["line"].as_u64().unwrap());
     assert_eq!([place(0), place(1), place(2)], [("rows.jsonl", 3), ("rows.jsonl", 50), ("rows.jsonl", 60)]);
-    let reasons = ["cut off", "already used in line 7", "of type `image_url`; only text"];
+    let reasons = ["cut off", "missing column `answer`", "of type `image_url`; only text"];
     for (row, reason) in refused.iter().zip(reasons) {
         assert!(row["reason"].as_str().unwrap().contains(reason), "{row}");
     }
@@ -73,6 +81,37 @@ fn unreadable_rows_go_to_the_quarantine_with_file_line_and_reason() {
     let out = folder.path().join("out");
     assert_eq!(import(&path, &out, &USUAL).unwrap().quarantined, 0);
     assert!(!out.join("quarantine").exists(), "nothing was refused");
+}
+
+#[test]
+fn repeated_rows_are_kept_or_dropped() {
+    let (folder, path) = written("rows.jsonl", &damaged(&[(50, &problem(7)), (60, &problem(7))]));
+    let out = folder.path().join("out");
+    let counts = import(&path, &out, &USUAL).unwrap();
+    assert_eq!((counts.problems, counts.dropped, counts.quarantined), (100, 0, 0));
+    let ids: std::collections::BTreeSet<String> =
+        read_problems(&out.join("problems")).unwrap().into_iter().map(|p| p.id).collect();
+    assert!(ids.len() == 100 && ids.contains(&format!("{}-60", crate::identity::problem_id("x", "q7"))), "{ids:?}");
+    let counts = import(&path, &out, &Settings { duplicates: DuplicatePolicy::Drop, ..USUAL }).unwrap();
+    assert_eq!((counts.read, counts.taken, counts.problems, counts.dropped), (100, 98, 98, 2));
+    // Conversations are repeated if all their messages are.
+    let chat = |answer: &str| {
+        json!({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": answer}]}).to_string()
+    };
+    let (folder, path) = written("rows.jsonl", &[chat("a"), chat("b"), chat("a")].join("\n"));
+    let counts = import(&path, &folder.path().join("out"), &Settings { duplicates: DuplicatePolicy::Drop, ..USUAL });
+    assert_eq!(counts.map(|counts| (counts.trajectories, counts.dropped)), Ok((2, 1)));
+}
+
+#[test]
+fn a_renamed_column_that_no_row_has_is_named_with_the_columns_that_exist() {
+    let (_folder, path) = written("rows.jsonl", "{\"task\": \"q\"}\n{\"task\": \"q\", \"gold\": 1}\n");
+    let files = files::source_files(&path, None, "train").unwrap();
+    let columns = |own: &str| BTreeMap::from([("answer".to_string(), own.to_string())]);
+    assert_eq!(columns::expect_columns(&files, &columns("gold")), Ok(()));
+    let error = columns::expect_columns(&files, &columns("glod")).unwrap_err();
+    let expected = "missing column `glod`, which `columns` names for `answer`; the columns are: gold, task";
+    assert_eq!(error.message, expected);
 }
 
 #[test]
@@ -127,6 +166,7 @@ fn a_folder_is_read_in_the_order_of_its_files_on_any_number_of_threads() {
 fn the_format_is_found_by_the_columns() {
     let user = json!([{"role": "user", "content": "q"}]);
     let cases = [
+        ("alpaca", json!({"instruction": "i", "input": "", "output": "o"})),
         ("gsm8k", json!({"question": "q", "answer": "a\n#### 1"})),
         (
             "gsm8k_solutions",
@@ -150,7 +190,10 @@ fn the_format_is_found_by_the_columns() {
     }
     let found = |text: &str| {
         let (_folder, path) = written("rows.jsonl", text);
-        detect::detect(&files::source_files(&path, None, "train").unwrap(), &formats).map(ImportFormat::name)
+        {
+            let files = files::source_files(&path, None, "train").unwrap();
+            detect::detect(&files, &formats, &BTreeMap::new()).map(ImportFormat::name)
+        }
     };
     assert_eq!(found("oops\n{\"prompt\": \"q\", \"response\": \"a\"}"), Ok("trl"));
     let error = found("{\"text\": \"a\"}").unwrap_err();

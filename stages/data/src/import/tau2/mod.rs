@@ -139,6 +139,7 @@ fn problem(row: Tau2Task, reading: &ImportContext) -> Result<Problem> {
         split: reading.split.clone(),
         canonical: crate::text::normal(&format!("{} {}", task.user.reason, task.user.known)),
         reference: Some(lines.join("\n")),
+        meta: None,
     })
 }
 

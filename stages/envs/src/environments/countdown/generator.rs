@@ -98,6 +98,7 @@ impl Puzzle {
             split: String::new(),
             canonical,
             reference: Some(self.expression.clone()),
+            meta: None,
         }
     }
     /// Returns a careless first try: an expression that makes another number, or one that does not parse.

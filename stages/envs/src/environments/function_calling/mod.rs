@@ -211,6 +211,7 @@ impl ProblemGenerator for FunctionCalling {
             reference: Some(
                 generated.calls().iter().map(|call| self.format.render(call)).collect::<Vec<_>>().join("\n"),
             ),
+            meta: None,
         }
     }
     fn demonstration(

@@ -85,6 +85,7 @@ impl GeneratedGrid {
             split: String::new(),
             canonical,
             reference: Some(self.shortest_path.iter().map(|action| action.name()).collect::<Vec<_>>().join("\n")),
+            meta: None,
         }
     }
     /// Returns the shortest path with one extra, impossible action at a random position. The extra action changes only

@@ -84,6 +84,7 @@ impl<'a> MultiHopQuestion<'a> {
             split: String::new(),
             canonical,
             reference: Some(self.reference()),
+            meta: None,
         }
     }
     fn name(&self, entity: usize) -> &'a str {

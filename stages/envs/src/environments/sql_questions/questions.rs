@@ -69,6 +69,7 @@ impl SqlQuestion {
             split: String::new(),
             canonical,
             reference: Some(self.query.clone()),
+            meta: None,
         }
     }
     /// Returns the query with a mistake that SQLite reports: an unknown table or a misplaced word.

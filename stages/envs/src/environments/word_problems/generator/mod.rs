@@ -84,6 +84,7 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
         split: String::new(),
         canonical,
         reference: Some(program_lines(&story).join("\n")),
+        meta: None,
     };
     GeneratedProblem { problem, solution_lines: program_lines(&story), one_expression: expression(&story), story }
 }
