@@ -52,7 +52,7 @@ pub(super) struct Checker<'e> {
     pub diagnostics: Vec<Diagnostic>,
     pub links: Vec<StageLink>,
     /// Content of the sources that were looked up, by location.
-    pub looked_up: HashMap<String, Result<SourceRef, Error>>,
+    pub looked_up: HashMap<(String, bool), Result<SourceRef, Error>>,
     /// Metrics that checks and expressions name.
     pub uses: Vec<MetricUse>,
     /// Key → draft.
