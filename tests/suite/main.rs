@@ -31,6 +31,7 @@ mod harness;
 mod healing;
 mod hosts;
 mod importing;
+mod hub_models;
 mod judges;
 mod kills;
 mod known_models;

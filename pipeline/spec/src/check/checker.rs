@@ -51,7 +51,7 @@ pub(super) struct Checker<'e> {
     pub site: &'e Site,
     pub diagnostics: Vec<Diagnostic>,
     pub links: Vec<StageLink>,
-    /// Content of the sources that were looked up, by location.
+    /// Content of the sources that were looked up, by location and whether it is to be a model.
     pub looked_up: HashMap<(String, bool), Result<SourceRef, Error>>,
     /// Metrics that checks and expressions name.
     pub uses: Vec<MetricUse>,
