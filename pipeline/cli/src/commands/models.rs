@@ -15,7 +15,7 @@ pub struct ResolvedModel {
     _folder: Option<ScratchFolder>,
 }
 
-/// Finds the model in a folder, or fetches the model of the hub or of an artifact. Errors: invalid (none of them exists,
+/// Finds the model in a folder, or fetches it from the hub or an artifact. Errors: invalid (none of them exists,
 /// or the artifact is not a model), and those of the store.
 pub fn find(session: &AppSession, name: &str) -> Result<ResolvedModel> {
     let path = Path::new(name);
