@@ -49,10 +49,10 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["nowhere.jsonl", "x.yaml:6:"],
     ),
     (
-        "source that this build cannot fetch",
+        "invalid location of a model on the hub",
         "version: 1\nname: x\nstages:\n  a:\n    uses: model/init\n    \
-         with: {from: \"hf://o/n@main\"}\n",
-        &["hf://o/n@main", "download the folder and give its path", "x.yaml:6:18"],
+         with: {from: \"hf://o@main\"}\n",
+        &["`hf://o@main` is not a model of the hub", "hf://OWNER/NAME", "x.yaml:6:18"],
     ),
     (
         "invalid location on the hub",

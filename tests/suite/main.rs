@@ -32,6 +32,7 @@ mod harness;
 mod harness_places;
 mod healing;
 mod hosts;
+mod hub_models;
 mod importing;
 mod judges;
 mod kills;

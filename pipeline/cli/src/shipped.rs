@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 use trainyard_core::{Digest, Error, Result};
-use trainyard_hub::{DatasetLocation, Hub, HubSettings, SCHEME};
-use trainyard_spec::{FileSystem, LocalFileSystem};
+use trainyard_hub::{Hub, HubLocation, HubSettings, RepositoryKind, SCHEME};
+use trainyard_spec::{FileSystem, LocalFileSystem, SourceForm};
 
 /// Folder of the shipped recipes.
 pub const FOLDER: &str = "/trainyard:/recipes";
@@ -33,12 +33,13 @@ impl FileSystem for ShippedFiles {
     fn is_file(&self, path: &Path) -> bool {
         name(path).map_or_else(|| LocalFileSystem.is_file(path), |name| text(name).is_some())
     }
-    /// Pins URLs of hub data sets, the only URLs that stages read in this build.
-    fn pin(&self, url: &str) -> Result<String> {
+    /// Pins URLs of repositories on the hub, the only URLs that stages read in this build.
+    fn pin(&self, url: &str, form: SourceForm) -> Result<String> {
         if !url.starts_with(SCHEME) {
-            return LocalFileSystem.pin(url);
+            return LocalFileSystem.pin(url, form);
         }
-        Ok(Hub::new(HubSettings::from_env()).pin(&DatasetLocation::read(url)?)?.to_string())
+        let kind = if form == SourceForm::Model { RepositoryKind::Model } else { RepositoryKind::Dataset };
+        Ok(Hub::new(HubSettings::from_env()).pin(&HubLocation::read_as(kind, url)?)?.to_string())
     }
     /// Rejects shipped files, since stages read sources from a disk.
     fn digest(&self, location: &str) -> Result<Digest> {

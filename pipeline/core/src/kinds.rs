@@ -71,7 +71,8 @@ pub struct KindInfo {
     /// Output ports.
     pub outputs: Vec<PortInfo>,
     /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or
-    /// folder whose content digest enters the stage digest; with `"format": "sources"`, it may be a pattern of files.
+    /// folder whose content digest enters the stage digest; with `"format": "sources"`, it may be a pattern of files;
+    /// with `"format": "model"`, a model on the hub.
     pub options: Value,
     /// Placement of its attempts.
     pub placement: Placement,

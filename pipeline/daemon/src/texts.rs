@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trainyard_core::{Digest, Error, Result};
 use trainyard_spec::files::absolute;
-use trainyard_spec::{FileSystem, Sources};
+use trainyard_spec::{FileSystem, SourceForm, Sources};
 use trainyard_store::{Store, layout};
 
 /// Texts by path.
@@ -81,8 +81,8 @@ impl FileSystem for LayeredFiles<'_> {
     fn digest(&self, location: &str) -> Result<Digest> {
         self.others.digest(location)
     }
-    fn pin(&self, url: &str) -> Result<String> {
-        self.others.pin(url)
+    fn pin(&self, url: &str, form: SourceForm) -> Result<String> {
+        self.others.pin(url, form)
     }
 }
 

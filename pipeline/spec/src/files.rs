@@ -21,10 +21,32 @@ pub trait FileSystem {
     /// fetched).
     fn digest(&self, location: &str) -> Result<Digest>;
     /// Returns a URL with its current revision, so that its text identifies its content. Errors: invalid (it cannot be
-    /// fetched), retryable (no response).
-    fn pin(&self, url: &str) -> Result<String> {
+    /// fetched, or is no source of this form), retryable (no response).
+    fn pin(&self, url: &str, _form: SourceForm) -> Result<String> {
         Err(cannot_fetch(url))
     }
+}
+
+/// The values that an option of a source accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceForm {
+    /// A file or folder.
+    Exact,
+    /// A file, a folder, a pattern, or a data set on the hub.
+    Patterns,
+    /// A file, a folder, or a model on the hub, by URL or by name.
+    Model,
+}
+
+/// Whether a text can be the name of a model on the hub: `OWNER/NAME`, possibly with `@REVISION`.
+pub fn is_model_name(text: &str) -> bool {
+    let (name, revision) = text.split_once('@').unwrap_or((text, "main"));
+    let plain = |part: &str| {
+        let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        !part.is_empty() && !part.starts_with('.') && part.chars().all(known)
+    };
+    let parts: Vec<&str> = name.split('/').collect();
+    parts.len() == 2 && parts.into_iter().chain(revision.split('/')).all(plain)
 }
 
 /// The local disk.

@@ -48,7 +48,7 @@ pub mod yaml;
 pub use compile::{Compilation, CompileRequest, compile};
 pub use diagnostic::{Diagnostic, Severity, Sources, Span};
 pub use expression::{Expression, Scope};
-pub use files::{FileSystem, LocalFileSystem};
+pub use files::{FileSystem, LocalFileSystem, SourceForm};
 pub use plan::Plan;
 pub use recipe::RecipeHeader;
 pub use schedule::Schedule;

@@ -16,6 +16,7 @@ pub use view::SchemaView;
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::params::whole;
+use crate::files::SourceForm;
 use crate::read::{BoundContent, BoundEntry, BoundNode};
 use crate::template::Template;
 use crate::tree::{YamlScalar, core_value};
@@ -42,8 +43,8 @@ pub struct ConfigSource {
     pub text: String,
     /// Position in the file.
     pub span: Span,
-    /// Whether a pattern of files is allowed.
-    pub patterns: bool,
+    /// Values that the option accepts.
+    pub form: SourceForm,
     /// Whether it is part of a command, where a word need not be a file.
     pub word: bool,
 }
@@ -55,6 +56,8 @@ pub struct SourcePointer {
     pub pointer: String,
     /// Path or URL at that position.
     pub text: String,
+    /// Values that the option accepts.
+    pub form: SourceForm,
     /// Whether it is part of a command, where a word need not be a file.
     pub word: bool,
 }
@@ -203,7 +206,7 @@ fn literal(
             pointer,
             text: text.to_string(),
             span: bound.span,
-            patterns: view.takes_patterns(),
+            form: view.source_form(),
             word: view.is_command(),
         });
     }
@@ -289,7 +292,8 @@ fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problem
 
 /// Collects all `source` values of a complete config, and the words of commands that may be files.
 pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, found: &mut Vec<SourcePointer>) {
-    let place = |text: &str, word| SourcePointer { pointer: pointer.to_string(), text: text.to_string(), word };
+    let form = view.source_form();
+    let place = |text: &str, word| SourcePointer { pointer: pointer.to_string(), text: text.to_string(), form, word };
     match value {
         Value::String(text) if view.is_source() && !text.is_empty() => found.push(place(text, false)),
         Value::String(text) if view.is_command() && command::may_be_source(text) => found.push(place(text, true)),

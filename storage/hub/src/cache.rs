@@ -1,7 +1,7 @@
-//! Reads and writes the cache of `huggingface_hub`: `datasets--OWNER--NAME/{blobs, refs, snapshots/COMMIT}`, where
-//! snapshots link to blobs. Trainyard and `huggingface_hub` share the files in it.
+//! Reads and writes the cache of `huggingface_hub`: `KIND--OWNER--NAME/{blobs, refs, snapshots/COMMIT}` (`KIND` is
+//! `datasets` or `models`), where snapshots link to blobs. Trainyard and `huggingface_hub` share the files in it.
 
-use crate::location::{DatasetLocation, is_commit};
+use crate::location::{HubLocation, is_commit};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -18,18 +18,18 @@ impl HubCache {
         Self { folder }
     }
     /// Returns the commit that a revision had when it was last resolved; `None` if the cache does not record it.
-    pub fn commit(&self, location: &DatasetLocation) -> Option<String> {
+    pub fn commit(&self, location: &HubLocation) -> Option<String> {
         let commit = std::fs::read_to_string(self.reference(location)).ok()?;
         Some(commit.trim().to_string()).filter(|commit| is_commit(commit))
     }
     /// Records the commit of a revision.
-    pub fn record_commit(&self, location: &DatasetLocation, commit: &str) -> Result<()> {
+    pub fn record_commit(&self, location: &HubLocation, commit: &str) -> Result<()> {
         let path = self.reference(location);
         make_folder_of(&path)?;
         std::fs::write(&path, commit).map_err(|e| io_error(&path, &e))
     }
     /// Returns the paths of the fetched files of a commit; `None` if the commit is not in the cache.
-    pub fn files(&self, location: &DatasetLocation) -> Option<Vec<String>> {
+    pub fn files(&self, location: &HubLocation) -> Option<Vec<String>> {
         let root = self.snapshot(location);
         let mut names = Vec::new();
         let mut folders = vec![String::new()];
@@ -44,7 +44,7 @@ impl HubCache {
         Some(names)
     }
     /// Returns the path of a file of a commit, fetched or not. Errors: data (a name that leads out of the repository).
-    pub fn file(&self, location: &DatasetLocation, name: &str) -> Result<PathBuf> {
+    pub fn file(&self, location: &HubLocation, name: &str) -> Result<PathBuf> {
         let odd = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains(['\\', '\0']);
         if name.split('/').any(odd) {
             return Err(Error::data(format!("{location} has a file with an unsafe name: `{}`", name.escape_debug())));
@@ -54,7 +54,7 @@ impl HubCache {
     /// Stores the file that `fill` writes, under the SHA-256 that it returns. An interrupted download has no effect.
     pub fn store(
         &self,
-        location: &DatasetLocation,
+        location: &HubLocation,
         name: &str,
         fill: impl FnOnce(&mut File) -> Result<Digest>,
     ) -> Result<PathBuf> {
@@ -73,13 +73,13 @@ impl HubCache {
         }
     }
 
-    fn repository(&self, location: &DatasetLocation) -> PathBuf {
-        self.folder.join(format!("datasets--{}", location.repository.replace('/', "--")))
+    fn repository(&self, location: &HubLocation) -> PathBuf {
+        self.folder.join(format!("{}--{}", location.kind.plural(), location.repository.replace('/', "--")))
     }
-    fn reference(&self, location: &DatasetLocation) -> PathBuf {
+    fn reference(&self, location: &HubLocation) -> PathBuf {
         self.repository(location).join("refs").join(&location.revision)
     }
-    fn snapshot(&self, location: &DatasetLocation) -> PathBuf {
+    fn snapshot(&self, location: &HubLocation) -> PathBuf {
         self.repository(location).join("snapshots").join(&location.revision)
     }
 }

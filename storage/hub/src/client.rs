@@ -1,7 +1,7 @@
 //! Sends the requests to the hub: for the commit of a revision, the files of a commit, and the content of a file.
 
 use crate::HubSettings;
-use crate::location::{DatasetLocation, is_commit};
+use crate::location::{HubLocation, RepositoryKind, is_commit};
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
 use std::fs::File;
@@ -31,6 +31,48 @@ struct RevisionInfo {
 #[derive(Deserialize)]
 struct Sibling {
     rfilename: String,
+    #[serde(default)]
+    size: Option<u64>,
+    #[serde(default)]
+    lfs: Option<LargeFile>,
+}
+
+/// Entry of a file whose content is stored outside of the repository: weights and most tables.
+#[derive(Deserialize)]
+struct LargeFile {
+    sha256: String,
+}
+
+/// A file of a commit, as the hub lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HubFile {
+    /// Path in the repository.
+    pub name: String,
+    /// Size in bytes; `None` if the hub does not list it.
+    pub size: Option<u64>,
+    /// SHA-256 of a large file; `None` of others, whose hash on the hub is another.
+    pub sha256: Option<String>,
+}
+
+impl HubFile {
+    /// Returns a file of which only the name is known.
+    pub fn named(name: String) -> Self {
+        Self { name, size: None, sha256: None }
+    }
+    /// Checks downloaded content. Errors: retryable, if size or SHA-256 differ from the listed ones.
+    pub fn check(&self, place: &dyn std::fmt::Display, size: u64, digest: &Digest) -> Result<()> {
+        let name = &self.name;
+        if let Some(listed) = self.size.filter(|listed| *listed != size) {
+            return Err(Error::retryable(format!("{name} of {place}: {size} bytes came of {listed}")));
+        }
+        match &self.sha256 {
+            Some(listed) if listed != digest.as_str() => Err(Error::retryable(format!(
+                "{name} of {place}: the SHA-256 of the download is {digest}, the hub lists {}",
+                listed.escape_debug()
+            ))),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl HubClient {
@@ -44,7 +86,7 @@ impl HubClient {
         Ok(Self { http, endpoint, token: settings.token.clone() })
     }
     /// Returns the commit of a revision.
-    pub async fn commit(&self, location: &DatasetLocation) -> Result<String> {
+    pub async fn commit(&self, location: &HubLocation) -> Result<String> {
         let commit = self.revision(location).await?.sha;
         if is_commit(&commit) {
             return Ok(commit);
@@ -52,17 +94,25 @@ impl HubClient {
         Err(Error::data(format!("{location}: the hub returned `{}` instead of a commit", commit.escape_debug())))
     }
     /// Returns all files of a commit.
-    pub async fn files(&self, location: &DatasetLocation) -> Result<Vec<String>> {
-        Ok(self.revision(location).await?.siblings.into_iter().map(|file| file.rfilename).collect())
+    pub async fn files(&self, location: &HubLocation) -> Result<Vec<HubFile>> {
+        let file = |file: Sibling| HubFile {
+            name: file.rfilename,
+            size: file.size,
+            sha256: file.lfs.map(|large| large.sha256),
+        };
+        Ok(self.revision(location).await?.siblings.into_iter().map(file).collect())
     }
     /// Writes a file of a commit. Returns its SHA-256.
-    pub async fn download(&self, location: &DatasetLocation, name: &str, file: &mut File) -> Result<Digest> {
+    pub async fn download(&self, location: &HubLocation, name: &str, file: &mut File) -> Result<Digest> {
         let place = format!("{name} of {location}");
-        let mut path = vec!["datasets"];
+        let mut path = match location.kind {
+            RepositoryKind::Dataset => vec!["datasets"],
+            RepositoryKind::Model => Vec::new(),
+        };
         path.extend(location.repository.split('/'));
         path.extend(["resolve", location.revision.as_str()]);
         path.extend(name.split('/'));
-        let mut response = self.get(&path, &place).await?;
+        let mut response = self.get(&path, location.kind, &place).await?;
         let mut hasher = Hasher::new();
         while let Some(bytes) = response.chunk().await.map_err(|e| self.unreachable_error(&place, &e))? {
             hasher.update(&bytes);
@@ -71,35 +121,43 @@ impl HubClient {
         Ok(hasher.finish())
     }
 
-    async fn revision(&self, location: &DatasetLocation) -> Result<RevisionInfo> {
-        let mut path = vec!["api", "datasets"];
+    async fn revision(&self, location: &HubLocation) -> Result<RevisionInfo> {
+        let mut path = vec!["api", location.kind.plural()];
         path.extend(location.repository.split('/'));
         path.extend(["revision", location.revision.as_str()]);
         let place = location.to_string();
-        let text = self.get(&path, &place).await?.text().await.map_err(|e| self.unreachable_error(&place, &e))?;
+        let response = self.get(&path, location.kind, &place).await?;
+        let text = response.text().await.map_err(|e| self.unreachable_error(&place, &e))?;
         serde_json::from_str(&text)
             .map_err(|e| Error::data(format!("{place}: the hub's response cannot be parsed: {e}")))
     }
 
-    async fn get(&self, path: &[&str], place: &str) -> Result<Response> {
+    async fn get(&self, path: &[&str], kind: RepositoryKind, place: &str) -> Result<Response> {
         let mut url = self.endpoint.clone();
         // `extend` escapes a slash within a part, as in `refs/convert/parquet`.
         url.path_segments_mut()
             .map_err(|()| Error::invalid(format!("HF_ENDPOINT is `{}`, which has no paths", self.endpoint)))?
             .pop_if_empty()
             .extend(path);
+        if path.first() == Some(&"api") {
+            url.set_query(Some("blobs=true"));
+        }
         let mut request = self.http.get(url);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
         let response = request.send().await.map_err(|e| self.unreachable_error(place, &e))?;
+        let noun = kind.noun();
         match response.status() {
             status if status.is_success() => Ok(response),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Error::invalid(format!("{place}: no access"))
-                .help("accept its terms on the page of the data set, and set HF_TOKEN to a token that may read it")),
+                .help(format!(
+                    "check the spelling; of a gated {noun}, accept the terms on its page; set HF_TOKEN to a token that \
+                     may read it"
+                ))),
             StatusCode::NOT_FOUND => {
-                Err(Error::invalid(format!("{place}: the hub has no such data set, revision or file"))
-                    .help("check the spelling; a private data set needs HF_TOKEN"))
+                Err(Error::invalid(format!("{place}: the hub has no such {noun}, revision or file"))
+                    .help(format!("check the spelling; a private {noun} needs HF_TOKEN")))
             }
             status => Err(Error::retryable(format!("{place}: the hub returned {status}"))),
         }

@@ -1,5 +1,5 @@
-//! Resolves and fetches data sets of the Hugging Face hub, which are sources of a stage:
-//! `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
+//! Resolves and fetches data sets and models of the Hugging Face hub, which are sources of a stage:
+//! `hf://datasets/OWNER/NAME[@REVISION][/PATH]`, `hf://OWNER/NAME[@REVISION][/PATH]`.
 //!
 //! A plan pins the revision to its commit, so that a digest always means the same bytes. An attempt fetches the files
 //! of that commit into the cache of `huggingface_hub`, unless the cache contains them. The crate `hf-hub` would add a
@@ -9,16 +9,20 @@
 mod cache;
 mod client;
 mod location;
+mod model;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use location::DatasetLocation;
+pub use client::HubFile;
+pub use location::{HubLocation, RepositoryKind};
+pub use model::fetch_model;
 pub use settings::HubSettings;
 
 use cache::HubCache;
 use client::HubClient;
 use std::path::PathBuf;
+use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
 /// Scheme of locations on the hub.
@@ -38,8 +42,8 @@ impl Hub {
     /// Returns the location at the present commit of its revision, from the hub or, offline, from the cache; a commit
     /// resolves to itself.
     ///
-    /// Errors: invalid (no such data set, revision or access; not in the cache, offline), retryable (no response).
-    pub fn pin(&self, location: &DatasetLocation) -> Result<DatasetLocation> {
+    /// Errors: invalid (no such repository, revision or access; not in the cache, offline), retryable (no response).
+    pub fn pin(&self, location: &HubLocation) -> Result<HubLocation> {
         if location.is_pinned() {
             return Ok(location.clone());
         }
@@ -52,18 +56,20 @@ impl Hub {
         };
         Ok(location.at(&commit))
     }
-    /// Returns the files of a pinned location below its path, sorted; offline those in the cache.
-    pub fn files(&self, location: &DatasetLocation) -> Result<Vec<String>> {
-        let mut names = if self.settings.offline {
-            self.cache.files(location).ok_or_else(|| self.not_cached(location))?
+    /// Returns all files of the repository of a pinned location, sorted by name; offline those in the cache.
+    pub fn files(&self, location: &HubLocation) -> Result<Vec<HubFile>> {
+        let mut files: Vec<HubFile> = if self.settings.offline {
+            let names = self.cache.files(location).ok_or_else(|| self.not_cached(location))?;
+            names.into_iter().map(HubFile::named).collect()
         } else {
             wait(self.client()?.files(location))?
         };
-        names.sort();
-        Ok(names)
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
     }
-    /// Returns a file of a pinned location, by its path in the data set: from the cache, else fetched into it.
-    pub fn fetch(&self, location: &DatasetLocation, name: &str) -> Result<PathBuf> {
+    /// Returns a file of a pinned location: from the cache, else fetched into it, with size and SHA-256 as listed.
+    pub fn fetch(&self, location: &HubLocation, file: &HubFile) -> Result<PathBuf> {
+        let name = file.name.as_str();
         let path = self.cache.file(location, name)?;
         if path.is_file() {
             return Ok(path);
@@ -72,13 +78,18 @@ impl Hub {
             return Err(self.not_cached(location));
         }
         let client = self.client()?;
-        self.cache.store(location, name, |file| wait(client.download(location, name, file)))
+        self.cache.store(location, name, |target| {
+            let digest = wait(client.download(location, name, target))?;
+            let size = target.metadata().map_err(|e| io_error(&path, &e))?.len();
+            file.check(location, size, &digest)?;
+            Ok(digest)
+        })
     }
 
     fn client(&self) -> Result<HubClient> {
         HubClient::new(&self.settings)
     }
-    fn not_cached(&self, location: &DatasetLocation) -> Error {
+    fn not_cached(&self, location: &HubLocation) -> Error {
         Error::invalid(format!(
             "{location} is not in the cache {}, and HF_HUB_OFFLINE is set",
             self.settings.cache.display()

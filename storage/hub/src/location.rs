@@ -1,11 +1,46 @@
-//! Parses locations of data sets on the hub: `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
+//! Parses locations on the hub: `hf://datasets/OWNER/NAME[@REVISION][/PATH]` of data sets,
+//! `hf://OWNER/NAME[@REVISION][/PATH]` of models.
 
 use std::fmt;
 use trainyard_core::{Error, Result};
 
-/// A data set at a revision, and a path in it.
+/// The content of a repository on the hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepositoryKind {
+    /// Rows.
+    Dataset,
+    /// Weights, tokenizer and configuration.
+    Model,
+}
+
+impl RepositoryKind {
+    /// Returns the name of the kind in messages.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Dataset => "data set",
+            Self::Model => "model",
+        }
+    }
+    /// Returns the plural in paths of the interface and in names of the cache's folders.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Dataset => "datasets",
+            Self::Model => "models",
+        }
+    }
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Dataset => "hf://datasets/",
+            Self::Model => "hf://",
+        }
+    }
+}
+
+/// A repository at a revision, and a path in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatasetLocation {
+pub struct HubLocation {
+    /// Data set or model.
+    pub kind: RepositoryKind,
     /// `OWNER/NAME`.
     pub repository: String,
     /// Branch, tag or commit.
@@ -14,18 +49,26 @@ pub struct DatasetLocation {
     pub path: String,
 }
 
-const PREFIX: &str = "hf://datasets/";
 /// Prefixes of branches with slashes in their names, which the hub creates.
 const SPECIAL: [&str; 2] = ["refs/convert/", "refs/pr/"];
 
-impl DatasetLocation {
-    /// Parses `hf://datasets/OWNER/NAME[@REVISION][/PATH]`. Errors: invalid.
+impl HubLocation {
+    /// Parses the location of a data set or a model. Errors: invalid.
     pub fn read(text: &str) -> Result<Self> {
+        let dataset = text.starts_with(RepositoryKind::Dataset.prefix());
+        Self::read_as(if dataset { RepositoryKind::Dataset } else { RepositoryKind::Model }, text)
+    }
+    /// Parses the location of a repository of this kind. Errors: invalid.
+    pub fn read_as(kind: RepositoryKind, text: &str) -> Result<Self> {
+        let (noun, prefix) = (kind.noun(), kind.prefix());
         let invalid = || {
-            Error::invalid(format!("`{text}` is not a data set of the hub"))
-                .help("write hf://datasets/OWNER/NAME, with @REVISION and /PATH after it where needed")
+            Error::invalid(format!("`{text}` is not a {noun} of the hub"))
+                .help(format!("write {prefix}OWNER/NAME, with @REVISION and /PATH after it where needed"))
         };
-        let rest = text.strip_prefix(PREFIX).ok_or_else(invalid)?;
+        let rest = text.strip_prefix(prefix).ok_or_else(invalid)?;
+        if kind == RepositoryKind::Model && rest.starts_with("datasets/") {
+            return Err(invalid());
+        }
         let (owner, rest) = rest.split_once('/').ok_or_else(invalid)?;
         let (name, rest) = rest.split_at(rest.find(['@', '/']).unwrap_or(rest.len()));
         let (revision, path) = match rest.strip_prefix('@') {
@@ -45,7 +88,7 @@ impl DatasetLocation {
         if !is_plain(owner) || !is_plain(name) || !revision.split('/').all(is_plain) || climbs {
             return Err(invalid());
         }
-        Ok(Self { repository: format!("{owner}/{name}"), revision: revision.into(), path: path.into() })
+        Ok(Self { kind, repository: format!("{owner}/{name}"), revision: revision.into(), path: path.into() })
     }
     /// Returns the same location at a commit.
     #[must_use]
@@ -63,9 +106,9 @@ pub fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-impl fmt::Display for DatasetLocation {
+impl fmt::Display for HubLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slash = if self.path.is_empty() { "" } else { "/" };
-        write!(f, "{PREFIX}{}@{}{slash}{}", self.repository, self.revision, self.path)
+        write!(f, "{}{}@{}{slash}{}", self.kind.prefix(), self.repository, self.revision, self.path)
     }
 }

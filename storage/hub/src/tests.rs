@@ -28,7 +28,7 @@ impl Loopback {
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
                 let Some(first) = lines.next() else { continue };
-                let path = first.split(' ').nth(1).unwrap_or("").to_string();
+                let path = first.split([' ', '?']).nth(1).unwrap_or("").to_string();
                 let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
                 let token =
                     head.iter().find_map(|line| line.to_lowercase().strip_prefix("authorization: ").map(String::from));
@@ -56,14 +56,18 @@ fn settings(endpoint: &str, cache: &std::path::Path, offline: bool) -> HubSettin
     HubSettings { endpoint: endpoint.into(), token: None, cache: cache.into(), offline }
 }
 
-fn location(text: &str) -> DatasetLocation {
-    DatasetLocation::read(text).unwrap()
+fn named(name: &str) -> HubFile {
+    HubFile::named(name.to_string())
+}
+
+fn location(text: &str) -> HubLocation {
+    HubLocation::read(text).unwrap()
 }
 
 #[test]
 fn locations_have_a_revision_and_a_path() {
     let read = |text: &str| {
-        let DatasetLocation { repository, revision, path } = location(text);
+        let HubLocation { repository, revision, path, .. } = location(text);
         [repository, revision, path]
     };
     assert_eq!(read("hf://datasets/openai/gsm8k"), ["openai/gsm8k", "main", ""]);
@@ -71,14 +75,14 @@ fn locations_have_a_revision_and_a_path() {
     assert_eq!(read("hf://datasets/a/b@refs/convert/parquet/x/y"), ["a/b", "refs/convert/parquet", "x/y"]);
     assert_eq!(location("hf://datasets/a/b/c.json").to_string(), "hf://datasets/a/b@main/c.json");
     for wrong in [
-        "hf://a/b",
+        "hf://a",
         "hf://datasets/a",
         "hf://datasets/a/",
         "hf://datasets/../b",
         "hf://datasets/a/b/../c",
         "hf://datasets/a/b@",
     ] {
-        assert_eq!(DatasetLocation::read(wrong).unwrap_err().kind, ErrorKind::Invalid, "{wrong}");
+        assert_eq!(HubLocation::read(wrong).unwrap_err().kind, ErrorKind::Invalid, "{wrong}");
     }
 }
 
@@ -111,25 +115,27 @@ fn a_revision_is_pinned_and_its_files_are_fetched_once() {
     let hub = server.hub(cache.path());
     let pinned = hub.pin(&location("hf://datasets/o/n/data")).unwrap();
     assert_eq!(pinned.to_string(), format!("hf://datasets/o/n@{COMMIT}/data"));
-    assert_eq!(hub.files(&pinned).unwrap(), ["a.txt", "data/b.jsonl"]);
-    let path = hub.fetch(&pinned, "data/b.jsonl").unwrap();
+    let names: Vec<String> = hub.files(&pinned).unwrap().into_iter().map(|file| file.name).collect();
+    assert_eq!(names, ["a.txt", "data/b.jsonl"]);
+    let path = hub.fetch(&pinned, &named("data/b.jsonl")).unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "rows");
     assert!(path.ends_with(format!("datasets--o--n/snapshots/{COMMIT}/data/b.jsonl")));
     let before = server.requests().len();
     assert_eq!(hub.pin(&pinned).unwrap(), pinned);
-    assert_eq!(hub.fetch(&pinned, "data/b.jsonl").unwrap(), path);
+    assert_eq!(hub.fetch(&pinned, &named("data/b.jsonl")).unwrap(), path);
     assert_eq!(server.requests().len(), before, "a commit and a fetched file are not requested again");
     // Cached files are available without the hub.
     let offline = Hub::new(settings("http://127.0.0.1:1", cache.path(), true));
     assert_eq!(offline.pin(&location("hf://datasets/o/n/data")).unwrap(), pinned);
-    assert_eq!(offline.files(&pinned).unwrap(), ["data/b.jsonl"]);
-    assert_eq!(offline.fetch(&pinned, "data/b.jsonl").unwrap(), path);
-    for error in
-        [offline.fetch(&pinned, "a.txt").unwrap_err(), offline.pin(&location("hf://datasets/o/n@v2")).unwrap_err()]
-    {
+    assert_eq!(offline.files(&pinned).unwrap(), [named("data/b.jsonl")]);
+    assert_eq!(offline.fetch(&pinned, &named("data/b.jsonl")).unwrap(), path);
+    for error in [
+        offline.fetch(&pinned, &named("a.txt")).unwrap_err(),
+        offline.pin(&location("hf://datasets/o/n@v2")).unwrap_err(),
+    ] {
         assert!(error.message.contains("HF_HUB_OFFLINE is set") && error.help.is_some(), "{error}");
     }
-    assert!(hub.fetch(&pinned, "../x").unwrap_err().message.contains("unsafe name"));
+    assert!(hub.fetch(&pinned, &named("../x")).unwrap_err().message.contains("unsafe name"));
 }
 
 #[test]
@@ -151,4 +157,63 @@ fn token_is_sent_and_denials_have_help() {
     let unreachable = Hub::new(settings("http://127.0.0.1:1", cache.path(), false));
     let error = unreachable.pin(&location("hf://datasets/o/n")).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.help.unwrap().contains("HF_HUB_OFFLINE"));
+}
+
+/// A commit of a model, with the SHA-256 that the hub lists for its weights.
+fn model_server(sha256: &str) -> Loopback {
+    let revision = format!(
+        r#"{{"sha": "{COMMIT}", "siblings": [{{"rfilename": "pytorch_model.bin"}}, {{"rfilename": "config.json",
+        "size": 2}}, {{"rfilename": "m.gguf"}}, {{"rfilename": "model.safetensors", "size": 4, "lfs": {{"sha256":
+        "{sha256}"}}}}, {{"rfilename": "onnx/model.safetensors"}}, {{"rfilename": "tokenizer.json", "size": 2}}]}}"#
+    );
+    let file = |name: &str| format!("/o/n/resolve/{COMMIT}/{name}");
+    Loopback::serve(&[
+        ("/api/models/o/n/revision/main", 200, &revision),
+        (&format!("/api/models/o/n/revision/{COMMIT}"), 200, &revision),
+        (&file("config.json"), 200, "{}"),
+        (&file("tokenizer.json"), 200, "{}"),
+        (&file("model.safetensors"), 200, "bits"),
+        (&file("m.gguf"), 200, "GGUF"),
+    ])
+}
+
+#[test]
+fn a_model_is_its_folder_without_other_formats_or_one_named_file() {
+    let server = model_server(trainyard_core::Digest::of(b"bits").as_str());
+    let cache = tempfile::tempdir().unwrap();
+    let hub = server.hub(cache.path());
+    let pinned = hub.pin(&location("hf://o/n")).unwrap();
+    assert_eq!(pinned.to_string(), format!("hf://o/n@{COMMIT}"));
+    let before_weights = |folder: &std::path::Path| {
+        assert!(folder.join("tokenizer.json").is_file() && !folder.join("model.safetensors").exists());
+        Ok(())
+    };
+    let folder = fetch_model(&hub, &pinned, before_weights, || Ok(())).unwrap();
+    assert!(folder.ends_with(format!("models--o--n/snapshots/{COMMIT}")));
+    let mut names: Vec<String> =
+        folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["config.json", "model.safetensors", "tokenizer.json"]);
+    let offline = Hub::new(settings("http://127.0.0.1:1", cache.path(), true));
+    assert_eq!(fetch_model(&offline, &location("hf://o/n"), |_| Ok(()), || Ok(())).unwrap(), folder);
+    let one = fetch_model(&hub, &location("hf://o/n/m.gguf"), |_| Ok(()), || Ok(())).unwrap();
+    assert_eq!(std::fs::read_to_string(one).unwrap(), "GGUF");
+    let error = fetch_model(&hub, &location("hf://o/n/x.gguf"), |_| Ok(()), || Ok(())).unwrap_err();
+    assert!(error.message.contains("no such file"), "{error}");
+}
+
+#[test]
+fn damaged_weights_and_refused_models_are_not_stored() {
+    let server = model_server(&"0".repeat(64));
+    let cache = tempfile::tempdir().unwrap();
+    let hub = server.hub(cache.path());
+    let weights = cache.path().join(format!("models--o--n/snapshots/{COMMIT}/model.safetensors"));
+    let error = fetch_model(&hub, &location("hf://o/n"), |_| Ok(()), || Ok(())).unwrap_err();
+    assert!(error.kind == ErrorKind::Retryable && error.message.contains("SHA-256"), "{error}");
+    assert!(!weights.exists());
+    let refuse = |_: &std::path::Path| Err(trainyard_core::Error::invalid("unknown family"));
+    let error = fetch_model(&hub, &location("hf://o/n"), refuse, || Ok(())).unwrap_err();
+    assert_eq!(error.message, "unknown family");
+    let gone = fetch_model(&hub, &location("hf://o/none"), |_| Ok(()), || Ok(())).unwrap_err();
+    assert!(gone.message.contains("no such model"), "{gone}");
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Args)]
 pub struct ServeModelArgs {
-    /// An artifact such as `latest/rl/model`, or the folder of a model.
+    /// An artifact such as `latest/rl/model`, the folder of a model, or a model on the hub: `hf://OWNER/NAME@REVISION`.
     #[arg(value_name = "MODEL")]
     pub model: String,
     #[command(flatten)]

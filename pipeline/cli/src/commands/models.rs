@@ -1,4 +1,4 @@
-//! Resolves a model that a command names: a folder, or an artifact.
+//! Resolves a model that a command names: a folder, a model on the hub, or an artifact.
 
 use super::artifacts::fetch;
 use crate::names;
@@ -7,6 +7,7 @@ use std::path::Path;
 use trainyard_api::InputArtifact;
 use trainyard_app::{ScratchFolder, trial};
 use trainyard_core::{ArtifactKind, Error, Result};
+use trainyard_lm::stages::base_model::{base_model, is_on_hub};
 
 /// A model, with the scratch folder that holds it if it was fetched.
 pub struct ResolvedModel {
@@ -14,12 +15,16 @@ pub struct ResolvedModel {
     _folder: Option<ScratchFolder>,
 }
 
-/// Finds the model in a folder, or fetches the model of an artifact. Errors: invalid (neither exists, or the artifact
-/// is not a model), and those of the store.
+/// Finds the model in a folder, or fetches it from the hub or an artifact. Errors: invalid (none of them exists,
+/// or the artifact is not a model), and those of the store.
 pub fn find(session: &AppSession, name: &str) -> Result<ResolvedModel> {
     let path = Path::new(name);
     if path.is_dir() {
         return Ok(ResolvedModel { input: trial::model_in(path)?, _folder: None });
+    }
+    if is_on_hub(name) {
+        let folder = base_model(name, |name| std::env::var(name).ok(), || Ok(()))?;
+        return Ok(ResolvedModel { input: trial::model_in(&folder)?, _folder: None });
     }
     if !name.contains('/') || path.is_absolute() || name.starts_with('.') {
         return Err(Error::invalid(format!("there is no folder {name}"))

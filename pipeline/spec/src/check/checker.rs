@@ -53,8 +53,8 @@ pub(super) struct Checker<'e> {
     pub links: Vec<StageLink>,
     /// Outputs that files export: draft, port and position.
     pub exports: Vec<(usize, String, Span)>,
-    /// Content of the sources that were looked up, by location.
-    pub looked_up: HashMap<String, Result<SourceRef, Error>>,
+    /// Content of the sources that were looked up, by location and whether it is to be a model.
+    pub looked_up: HashMap<(String, bool), Result<SourceRef, Error>>,
     /// Metrics that checks and expressions name.
     pub uses: Vec<MetricUse>,
     /// Key → draft.

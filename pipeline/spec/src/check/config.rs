@@ -5,7 +5,7 @@ use super::inputs::entries;
 use super::stage::ConfigTemplate;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::ReferenceScope;
-use crate::files::{FileSystem, absolute};
+use crate::files::{FileSystem, SourceForm, absolute, is_model_name};
 use crate::options::{ReadOptions, command, escape, message_with_name, source_pointers, unknown_option};
 use crate::plan::SourceRef;
 use crate::read::{Binder, BoundContent, BoundEntry, BoundNode, ValueReader, locate};
@@ -50,7 +50,7 @@ impl Checker<'_> {
         found.retain(|found| !found.word || sources.values().any(|source| source.location == found.text));
         for found in found {
             let span = locate(with, &found.pointer).0;
-            placed.insert(found.pointer, self.source(&found.text, span, true)?);
+            placed.insert(found.pointer, self.source(&found.text, None, span, found.form)?);
         }
         Some((Template::Literal(complete), placed))
     }
@@ -97,7 +97,8 @@ impl Checker<'_> {
             if found.word && !command::names_source(files, &found.pointer, &found.text, &location) {
                 continue;
             }
-            let Some(source) = self.source(&location, found.span, found.patterns) else { continue };
+            let name = Some(found.text.as_str()).filter(|text| found.form == SourceForm::Model && is_model_name(text));
+            let Some(source) = self.source(&location, name, found.span, found.form) else { continue };
             let parts: Vec<String> =
                 found.pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();
             if let Some((first, rest)) = parts.split_first()
@@ -118,11 +119,11 @@ impl Checker<'_> {
         absolute(self.expanded.sources.folder(span), text).display().to_string()
     }
 
-    /// Returns the content of a location; reports a location that does not exist.
-    fn source(&mut self, location: &str, span: Span, patterns: bool) -> Option<SourceRef> {
+    /// Returns the content of a location, or of a model on the hub called `name`; reports one that does not exist.
+    fn source(&mut self, location: &str, name: Option<&str>, span: Span, form: SourceForm) -> Option<SourceRef> {
         let files = self.expanded.files;
-        let looked_up =
-            self.looked_up.entry(location.to_string()).or_insert_with(|| look_up(files, location, patterns));
+        let find = || look_up(files, location, name, form);
+        let looked_up = self.looked_up.entry((location.to_string(), form == SourceForm::Model)).or_insert_with(find);
         match looked_up {
             Ok(source) => Some(source.clone()),
             Err(e) => {
@@ -158,7 +159,7 @@ impl Checker<'_> {
                 continue;
             }
             let location = self.location(&path, span);
-            let Some(source) = self.source(&location, span, false) else {
+            let Some(source) = self.source(&location, None, span, SourceForm::Exact) else {
                 good = false;
                 continue;
             };
@@ -218,14 +219,22 @@ fn set(template: &mut Template, path: &[String], location: &str) {
     }
 }
 
-/// Finds a file or folder with its content; where several files are allowed, also a pattern, or a URL at its revision.
-fn look_up(files: &dyn FileSystem, location: &str, patterns: bool) -> Result<SourceRef, Error> {
-    if patterns && location.contains("://") {
-        let location = files.pin(location)?;
-        return Ok(SourceRef { digest: Digest::of(location.as_bytes()), location });
+/// Finds a file or folder with its content; where the form admits them, also a pattern, or a URL at its revision. A
+/// model's `name` on the hub counts if the path does not exist.
+fn look_up(files: &dyn FileSystem, location: &str, name: Option<&str>, form: SourceForm) -> Result<SourceRef, Error> {
+    let pinned = |url: &str| {
+        let location = files.pin(url, form)?;
+        Ok(SourceRef { digest: Digest::of(location.as_bytes()), location })
+    };
+    if form != SourceForm::Exact && location.contains("://") {
+        return pinned(location);
     }
     let path = Path::new(location);
-    let pattern = patterns && matches!(Glob::of(path), Ok(Some(_)));
+    if let Some(name) = name.filter(|_| !files.exists(path)) {
+        return pinned(&format!("hf://{name}"))
+            .map_err(|e: Error| e.at(format!("there is no file or folder {location}, and of the hub")));
+    }
+    let pattern = form == SourceForm::Patterns && matches!(Glob::of(path), Ok(Some(_)));
     if !location.contains("://") && !pattern && !files.exists(path) {
         return Err(Error::invalid(format!("there is no file or folder {location}")).help(
             "paths are relative to the file they are written in; those given by `-p` to a param of `type: path`, to \

@@ -3,6 +3,7 @@
 //!
 //! The view serves the reading of values and hints; only the validator decides whether a value is valid.
 
+use crate::files::SourceForm;
 use serde_json::Value;
 
 /// Schemas that may describe one position, with a common root.
@@ -112,7 +113,7 @@ impl<'s> SchemaView<'s> {
 
     /// Whether the value is a file or folder whose content enters the stage digest.
     pub fn is_source(&self) -> bool {
-        self.format_is("source") || self.takes_patterns()
+        self.format_is("source") || self.source_form() != SourceForm::Exact
     }
 
     /// Whether the value is part of a command, where a word is a source if it names a file.
@@ -120,9 +121,15 @@ impl<'s> SchemaView<'s> {
         self.format_is("command")
     }
 
-    /// Whether the value may be a pattern that names several files.
-    pub fn takes_patterns(&self) -> bool {
-        self.format_is("sources")
+    /// Returns the form of a source.
+    pub fn source_form(&self) -> SourceForm {
+        if self.format_is("sources") {
+            SourceForm::Patterns
+        } else if self.format_is("model") {
+            SourceForm::Model
+        } else {
+            SourceForm::Exact
+        }
     }
 
     fn format_is(&self, format: &str) -> bool {

@@ -35,7 +35,7 @@ use trainyard_api::{Family, Ports, PreparedOptions, Stage, StageContext, port};
 use trainyard_core::{
     ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
 };
-use trainyard_hub::{DatasetLocation, Hub, HubSettings, SCHEME};
+use trainyard_hub::{Hub, HubLocation, HubSettings, RepositoryKind, SCHEME};
 
 const OUTPUTS: [&str; 5] = ["problems", "trajectories", "preferences", "solutions", "quarantine"];
 /// Default maximum share of unreadable rows.
@@ -214,7 +214,7 @@ fn files(config: &ImportConfig, format: Option<&dyn ImportFormat>, context: &Sta
     }
     let variable = |name: &str| context.env.get(name).cloned().or_else(|| std::env::var(name).ok());
     let hub = Hub::new(HubSettings::read(variable));
-    let location = DatasetLocation::read(&config.source)?;
+    let location = HubLocation::read_as(RepositoryKind::Dataset, &config.source)?;
     rows::remote::remote_files(&hub, &location, format, &config.split, || context.stop_if_cancelled())
 }
 

@@ -8,6 +8,7 @@ use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::gguf;
 use crate::shape::{self, LOST_RESULTS, TOOL_TEMPLATE};
+use crate::stages::base_model::{base_model, is_on_hub};
 use crate::template::{BuiltinTemplate, ChatEncoder};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
 use schemars::JsonSchema;
@@ -58,10 +59,10 @@ pub struct TokenizerOptions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelInitConfig {
-    /// A Hugging Face folder or a GGUF file to start from, of a family in `docs/models.md`. All other options except
-    /// `template` are then unused.
+    /// A Hugging Face folder or a GGUF file to start from, of a family in `docs/models.md`, or a model on the hub:
+    /// `OWNER/NAME` or `hf://OWNER/NAME@REVISION`. All other options except `template` are then unused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "source"))]
+    #[schemars(extend("format" = "model"))]
     pub from: Option<String>,
     /// A folder with a LoRA adapter of the model `from`, as PEFT saves it. It is kept in addition to the model, not
     /// merged.
@@ -185,7 +186,10 @@ the weights, a template that drops an assistant's content, an adapter of another
 
     fn run(&self, config: ModelInitConfig, context: &mut StageContext) -> Result<()> {
         let model = match config.from.as_deref().filter(|_| !config.is_new()) {
-            Some(folder) => import(Path::new(folder), &config)?,
+            Some(from) => {
+                let variable = |name: &str| context.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+                import(&base_model(from, variable, || context.stop_if_cancelled())?, &config)?
+            }
             None => create(&config, context)?,
         };
         context.stop_if_cancelled()?;
@@ -300,7 +304,7 @@ impl ModelInitConfig {
     }
     /// Returns the shape of the folder or file `from`, or `None` if it does not exist yet.
     fn given_shape(&self) -> Option<Result<ModelConfig>> {
-        let from = Path::new(self.from.as_deref()?);
+        let from = Path::new(self.from.as_deref().filter(|from| !is_on_hub(from))?);
         if gguf::is_gguf(from) {
             return Some(gguf::read_config(from));
         }

@@ -5,20 +5,22 @@ use crate::import::format::ImportFormat;
 use std::path::Path;
 use trainyard_core::source::Glob;
 use trainyard_core::{Error, Result};
-use trainyard_hub::{DatasetLocation, Hub};
+use trainyard_hub::{Hub, HubFile, HubLocation};
 
 /// Fetches the files that a location names: one file, the files that a pattern matches, or the files of a folder that
 /// belong to the split. Calls `go_on` before each file and stops if it fails. Errors: invalid, if there are no files;
 /// those of `go_on` and of the hub.
 pub fn remote_files(
     hub: &Hub,
-    location: &DatasetLocation,
+    location: &HubLocation,
     format: Option<&dyn ImportFormat>,
     split: &str,
     go_on: impl Fn() -> Result<()>,
 ) -> Result<Vec<ImportFile>> {
     let location = hub.pin(location)?;
-    let (folder, names) = chosen(hub.files(&location)?, &location.path, format, split)?;
+    let files = hub.files(&location)?;
+    let all = files.iter().map(|file| file.name.clone()).collect();
+    let (folder, names) = chosen(all, &location.path, format, split)?;
     if names.is_empty() {
         return Err(Error::invalid(format!("{location}: no file of rows of split `{split}` exists"))
             .help("give the path of a file or a folder in the data set, or a pattern; `split` chooses among files"));
@@ -26,7 +28,9 @@ pub fn remote_files(
     let fetch = |name: String| {
         go_on()?;
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-        Ok(ImportFile { path: hub.fetch(&location, &path)?, name })
+        let listed = files.iter().find(|file| file.name == path).cloned();
+        let listed = listed.unwrap_or_else(|| HubFile::named(path));
+        Ok(ImportFile { path: hub.fetch(&location, &listed)?, name })
     };
     names.into_iter().map(fetch).collect()
 }
