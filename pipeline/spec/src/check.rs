@@ -9,6 +9,7 @@ mod checker;
 mod condition;
 mod config;
 mod evaluation;
+mod filled;
 mod graph;
 mod inputs;
 mod metrics;
