@@ -57,6 +57,7 @@ mod services;
 mod shipped;
 mod shipped_recipes;
 mod slurm;
+mod sweeps;
 mod terminal;
 mod tracking;
 mod trying;

@@ -5,7 +5,7 @@
 //! interval (arXiv 2411.00640). Metrics of reports are one number per arm and have no interval. Artifacts with equal
 //! digests differ by exactly 0.
 //!
-//! Every arm is compared with the last. A metric that neither of two has is an error, unless both are the same artifact.
+//! Every arm is compared with the last. A metric that neither of two has is an error, unless both are one artifact.
 
 use super::arm_metric::{ArmMetric, MetricSource};
 use super::config::{ArmChoice, CompareConfig};
@@ -30,8 +30,8 @@ struct ArmPair<T> {
     same: bool,
 }
 
-/// Compares the arms with the last. Adds the comparisons to the context, and tables to the report. For metrics of trajectories,
-/// returns both values of every shared problem.
+/// Compares the arms with the last. Adds the comparisons to the context, and tables to the report. For metrics of
+/// trajectories, returns both values of every shared problem.
 pub fn compare(config: &CompareConfig, context: &mut StageContext, report: &mut StageReport) -> Result<Vec<PairRow>> {
     let pairs = config.arm_pairs();
     let mut rows = Vec::new();

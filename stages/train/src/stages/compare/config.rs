@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PreparedOptions;
 use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
 
-/// Options of `compare`: `a` and `b` name models of `results`, `metrics` what is compared between arms; both at once are
-/// fine.
+/// Options of `compare`: `a` and `b` name models of `results`, `metrics` what is compared between arms; both at once
+/// are fine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompareConfig {

@@ -21,8 +21,11 @@ pub enum NamedModel {
 
 /// Returns the names of the models of every table.
 pub fn names(tables: &[Vec<ResultRow>]) -> Vec<Vec<String>> {
-    let of = |table: &Vec<ResultRow>| table.iter().map(|row| &row.model).collect::<BTreeSet<_>>();
-    tables.iter().map(|table| of(table).into_iter().cloned().collect()).collect()
+    let of = |table: &Vec<ResultRow>| {
+        let names: BTreeSet<&String> = table.iter().map(|row| &row.model).collect();
+        names.into_iter().cloned().collect()
+    };
+    tables.iter().map(of).collect()
 }
 
 /// Finds the model or the arm called `name` in tables with these models; `2/rl` refers to the model `rl` in the second

@@ -1,8 +1,8 @@
 //! Compares two models, or two arms over several training seeds.
 //!
 //! The seeds of an arm are the instances of the axis `seed`, or with `pool` the tables of `results`. The difference is
-//! the mean of the seeds' mean differences, paired by problem within a seed; its interval is Student's t over seeds. The
-//! report contains each seed's difference and the interval of the two-level bootstrap.
+//! the mean of the seeds' mean differences, paired by problem within a seed; its interval is Student's t over seeds.
+//! The report contains each seed's difference and the interval of the two-level bootstrap.
 
 use super::metrics::ProblemMetric;
 use super::models::{self, NamedModel};

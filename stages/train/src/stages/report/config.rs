@@ -14,7 +14,8 @@ pub struct ReportConfig {
     pub title: String,
     /// Sentence under the heading.
     pub summary: String,
-    /// Metric of the chart of a sweep; `accuracy`, or else the first metric of the table, if it is not set.
+    /// Metric of the chart of a sweep. If it is not set: the first that the stage has of `accuracy`,
+    /// `validation_accuracy`, `reward_mean`, `validation_loss` and `loss`, or else the first of the table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart: Option<String>,
     /// Stage instances that the reports come from; `check` sets them for reports of a matrix.

@@ -12,8 +12,8 @@ use trainyard_tables::{EpisodeStatus, Message, Trajectory, read_trajectories};
 const EPISODES: usize = 3;
 /// Number of characters of a message that are shown.
 const SHOWN_CHARACTERS: usize = 600;
-/// Metric of a chart unless the options name another.
-const CHART: &str = "accuracy";
+/// Metrics of a chart unless the options name another; the first that a sweep has.
+const CHARTS: [&str; 5] = ["accuracy", "validation_accuracy", "reward_mean", "validation_loss", "loss"];
 
 /// Adds the axes of the instances to the titles of their reports.
 pub fn name_axes(instances: &[AxisInstance], reports: &mut [StageReport]) {
@@ -46,9 +46,8 @@ pub fn sweeps(config: &ReportConfig, reports: &[StageReport]) -> Vec<StageReport
 fn section(config: &ReportConfig, sweep: &Sweep<'_>, metrics: &[String]) -> StageReport {
     let mut report = StageReport::new(format!("Sweep of {} over {}", sweep.stage, sweep.over()));
     report.table(sweep.table());
-    let wanted = config.chart.as_deref().unwrap_or(CHART);
-    let chart = sweep.chart(wanted).or_else(|| metrics.iter().find_map(|metric| sweep.chart(metric)));
-    if let Some(chart) = chart {
+    let wanted = config.chart.iter().map(String::as_str).chain(CHARTS);
+    if let Some(chart) = wanted.chain(metrics.iter().map(String::as_str)).find_map(|metric| sweep.chart(metric)) {
         report.curve(chart);
     }
     report.note("Means over the axis `seed`, with standard deviations (sd) over seeds.");
