@@ -1,4 +1,4 @@
-//! A sweep of three learning rates and two seeds over chats in a file of the user: names, comparisons, report.
+//! A sweep of three learning rates and two seeds: names, comparisons, report, plan.
 
 use crate::kit::Sandbox;
 use serde_json::Value;

@@ -269,7 +269,7 @@ mod tests {
         );
         let model = metric("accuracy_<model>_level_<int>");
         assert!(model.covers("accuracy_rl_2_level_3") && !model.covers("accuracy__level_"));
-        assert!(model.covers("accuracy_sft[lr=0.003,seed=1]_level_3") && !model.covers("accuracy_sft[lr=0.003_level_3"));
+        assert!(model.covers("accuracy_sft[lr=0.003,seed=1]_level_3") && !model.covers("accuracy_sft[lr=1_level_3"));
         assert!(metric("<int>.kl").covers("3.kl") && !metric("<int>.kl").covers(".kl"));
     }
 

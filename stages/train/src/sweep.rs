@@ -11,7 +11,7 @@ use trainyard_learn::statistics::{deviation, mean};
 pub struct SweepRun<'a> {
     /// The instance.
     pub instance: &'a AxisInstance,
-    /// Its values.
+    /// Values of the metrics.
     pub values: Vec<Option<f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! Fills in options that the file determines elsewhere: the stage instances behind a port, and the workflow's params.
+//! Fills in options that the file determines elsewhere: the producers of an input, and the params of the workflow.
 //!
 //! Both enter the config, so a stage knows the names of what it reads and is still a function of its config and inputs.
 
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{AxisInstance, AxisValue, KindInfo};
 
 impl Checker<'_> {
-    /// Sets the options whose schema asks for it and that the file does not set.
+    /// Sets the options that the schema marks and that the file does not set.
     pub(super) fn fill_in(
         &self,
         draft: usize,
@@ -38,7 +38,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the stage instances behind a port; `None` unless there are several, with unique names, and one has an
+    /// Returns the stage instances that a port reads; `None` unless there are several, with unique names, and one has an
     /// axis that the reading stage does not have.
     fn instances(&self, draft: usize, with: &BoundNode, port: &str) -> Option<Value> {
         let entry = entries(with).iter().find(|e| e.key == port)?;
@@ -48,17 +48,21 @@ impl Checker<'_> {
         if drafts.len() < 2 || drafts.iter().any(|producer| producer.late.is_some()) {
             return None;
         }
-        let instances: Vec<AxisInstance> = drafts.iter().map(|producer| self.instance(producer, reader)).collect();
+        let is_shared = |own: &&axes::Coordinate| {
+            let others = drafts.iter().flat_map(|producer| self.coordinates(producer));
+            others.filter(|other| other.axis == own.axis).all(|other| other == *own)
+        };
+        let shared: Vec<&axes::Coordinate> = self.coordinates(reader).into_iter().filter(is_shared).collect();
+        let instances: Vec<AxisInstance> = drafts.iter().map(|producer| self.instance(producer, &shared)).collect();
         let names: BTreeSet<&str> = instances.iter().map(|instance| instance.name.as_str()).collect();
         let shown = instances.iter().any(|instance| !instance.axes.is_empty()) && names.len() == instances.len();
         if shown { serde_json::to_value(&instances).ok() } else { None }
     }
 
-    /// Returns a producer with the coordinates that it does not share with its reader.
-    fn instance(&self, producer: &Draft, reader: &Draft) -> AxisInstance {
-        let shared = self.coordinates(reader);
-        let own: Vec<&axes::Coordinate> =
-            self.coordinates(producer).into_iter().filter(|c| !shared.contains(c)).collect();
+    /// Returns a producer with its coordinates, without those that all producers share with their reader.
+    fn instance(&self, producer: &Draft, shared: &[&axes::Coordinate]) -> AxisInstance {
+        let mut own = self.coordinates(producer);
+        own.retain(|c| !shared.contains(c));
         let value = |c: &axes::Coordinate| match &c.value {
             Value::Array(_) | Value::Object(_) | Value::Null => Value::from(c.label.as_str()),
             scalar => scalar.clone(),

@@ -10,7 +10,7 @@ use trainyard_core::{Error, Result};
 /// Place of a model: the index of its table, and its name there.
 pub type ModelPlace = (usize, String);
 
-/// What a name refers to.
+/// Model or arm that a name refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedModel {
     /// One model.

@@ -169,3 +169,7 @@ fn bootstrap(rows: &[PairRow], seeds: usize) -> String {
         None => "Two-level bootstrap: too few seeds.".into(),
     }
 }
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;
