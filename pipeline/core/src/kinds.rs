@@ -63,9 +63,9 @@ pub struct KindInfo {
     pub outputs: Vec<PortInfo>,
     /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or
     /// folder whose content digest enters the stage digest; with `"format": "sources"`, it may be a pattern of files.
-    /// `check` fills in an option that is not set: with `"x-instances-of": "<port>"` the stage instances that a port reads
-    /// that takes several of a matrix ([`crate::AxisInstance`]), unless the option named by `x-unless` is set; with
-    /// `"x-params": true` the params of the workflow.
+    /// `check` fills in an option that is not set: with `"x-instances-of": "<port>"` the stage instances that a port
+    /// reads, if they are several of a matrix ([`crate::AxisInstance`]), unless the option named by `x-unless` is set;
+    /// with `"x-params": true` the params of the workflow.
     pub options: Value,
     /// Placement of its attempts.
     pub placement: Placement,

@@ -38,8 +38,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the stage instances that a port reads; `None` unless there are several, with unique names, and one has an
-    /// axis that the reading stage does not have.
+    /// Returns the stage instances that a port reads; `None` unless there are several, with unique names, and one has
+    /// an axis that the reading stage does not have.
     fn instances(&self, draft: usize, with: &BoundNode, port: &str) -> Option<Value> {
         let entry = entries(with).iter().find(|e| e.key == port)?;
         let reader = &self.expanded.drafts[draft];
