@@ -145,7 +145,7 @@ fn describe(
     let mut table = Table::new(format!("{metric} by seed"), [column, "problems", a, b, "difference"]);
     for (label, d) in seeds {
         table.row([
-            label.parse().map_or_else(|_| ReportCell::text(*label), ReportCell::Number),
+            label.parse::<f64>().map_or_else(|_| ReportCell::text(*label), ReportCell::Number),
             ReportCell::Number(d.difference.n as f64),
             ReportCell::number(d.a),
             ReportCell::number(d.b),

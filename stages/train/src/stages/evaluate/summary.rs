@@ -174,7 +174,9 @@ impl<'a> Summary<'a> {
         let metrics: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
         let mut runs = Vec::new();
         for (instance, rows) in self.config.instances.iter().zip(self.rows) {
-            let value = |column: &SummaryColumn| Ok(estimate(column.metric, rows, None)?.map(|e| e.value));
+            let value = |column: &SummaryColumn| -> Result<Option<f64>> {
+                Ok(estimate(column.metric, rows, None)?.map(|e| e.value))
+            };
             runs.push(SweepRun { instance, values: columns.iter().map(value).collect::<Result<_>>()? });
         }
         for sweep in Sweep::of_stages(&metrics, &runs) {

@@ -54,17 +54,18 @@ fn section(config: &ReportConfig, sweep: &Sweep<'_>, metrics: &[String]) -> Stag
     report
 }
 
-/// Returns a section with three episodes: the first right one, the first wrong one, and the first of the others.
+/// Returns a section with three episodes, counted from the end, where the rollouts of the last model are: a right one, a
+/// wrong one, and the next.
 pub fn episodes(artifacts: &[InputArtifact]) -> Result<Option<StageReport>> {
     let mut rows: Vec<Trajectory> = Vec::new();
     for artifact in artifacts {
         rows.extend(read_trajectories(&artifact.parquet())?);
     }
     let ended = |row: &Trajectory| row.status == EpisodeStatus::Ok;
-    let right = rows.iter().position(|row| ended(row) && row.reward >= 1.0);
-    let wrong = rows.iter().position(|row| ended(row) && row.reward < 1.0);
+    let right = rows.iter().rposition(|row| ended(row) && row.reward >= 1.0);
+    let wrong = rows.iter().rposition(|row| ended(row) && row.reward < 1.0);
     let mut chosen: Vec<usize> = right.into_iter().chain(wrong).collect();
-    let others: Vec<usize> = (0..rows.len()).filter(|place| !chosen.contains(place)).collect();
+    let others: Vec<usize> = (0..rows.len()).rev().filter(|place| !chosen.contains(place)).collect();
     chosen.extend(others.into_iter().take(EPISODES - chosen.len()));
     if chosen.is_empty() {
         return Ok(None);

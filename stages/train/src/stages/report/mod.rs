@@ -40,8 +40,8 @@ impl Stage for JoinReports {
         as a prefix, counted from 1 (`2.tokens`).\n\n\
         Reports of a matrix are titled by their axes. A sweep, two or more instances of one stage, is one table with \
         the axes as columns, the mean and the standard deviation of each metric over the axis `seed`, and a chart over \
-        the first numeric axis. The page ends with three episodes of `trajectories` (a right one, a wrong one and the \
-        next), the params of the workflow and the digests of the reports.\n\n\
+        the first numeric axis. The page ends with three of the last episodes of `trajectories` (a right one, a \
+        wrong one and the next), the params of the workflow and the digests of the reports.\n\n\
         A failed check on this stage fails the run and keeps the page.";
     const EXAMPLE: &'static str =
         r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;

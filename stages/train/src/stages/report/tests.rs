@@ -138,9 +138,9 @@ fn a_sweep_is_a_section_and_sections_are_titled_by_their_axes() {
     let shown = |id: &str, reward: u32| format!("Sample episodes: {id}, reward {reward}");
     let expected = [
         "Sweep of sft over lr: sft over lr".to_string(),
-        shown("c", 1),
-        shown("a", 0),
+        shown("d", 1),
         shown("b", 0),
+        shown("c", 1),
         "Params and digests: Params".into(),
         "Params and digests: Reports".into(),
     ];
