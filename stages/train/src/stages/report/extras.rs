@@ -54,8 +54,8 @@ fn section(config: &ReportConfig, sweep: &Sweep<'_>, metrics: &[String]) -> Stag
     report
 }
 
-/// Returns a section with three episodes, counted from the end, where the rollouts of the last model are: a right one, a
-/// wrong one, and the next.
+/// Returns a section with three episodes, counted from the end, where the rollouts of the last model are: a right one,
+/// a wrong one, and the next.
 pub fn episodes(artifacts: &[InputArtifact]) -> Result<Option<StageReport>> {
     let mut rows: Vec<Trajectory> = Vec::new();
     for artifact in artifacts {
