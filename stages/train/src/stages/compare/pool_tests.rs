@@ -70,7 +70,7 @@ fn several_arms_are_compared_with_a_model_without_seeds() {
 
 #[test]
 fn arms_with_other_seeds_are_refused() {
-    let error = run(json!({"a": "sft[lr=1]", "b": "sft[lr=2]"}), &MODELS[..4]).unwrap_err();
+    let error = run(json!({"a": "sft[lr=1]", "b": "sft[lr=2]"}), &MODELS[..4]).err().unwrap();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.contains("has the seeds 1, 2, `sft[lr=2]` has 1"), "{error}");
 }
