@@ -62,6 +62,7 @@ mod shipped;
 mod shipped_recipes;
 mod slurm;
 mod split_outputs;
+mod sweeps;
 mod terminal;
 mod tracking;
 mod trying;

@@ -103,7 +103,7 @@ impl StageContext {
     pub fn input(&self, port: &str) -> Result<&InputArtifact> {
         self.optional(port).ok_or_else(|| {
             Error::invalid(format!("input `{port}` is missing"))
-                .help(format!("add `with: {{{port}: ${{{{ stages.<id>.<port> }}}}}}`"))
+                .help(format!("add `with: {{{port}: \"${{{{ stages.<id>.<port> }}}}\"}}`"))
         })
     }
     /// Returns the artifact of an `optional` port; `None` if the port has no artifact.

@@ -73,6 +73,9 @@ pub struct KindInfo {
     /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or
     /// folder whose content digest enters the stage digest; with `"format": "sources"`, it may be a pattern of files;
     /// with `"format": "model"`, a model on the hub.
+    /// `check` fills in an option that is not set: with `"x-instances-of": "<port>"` the stage instances that a port
+    /// reads, if they are several of a matrix ([`crate::AxisInstance`]), unless the option named by `x-unless` is set;
+    /// with `"x-params": true` the params of the workflow.
     pub options: Value,
     /// Placement of its attempts.
     pub placement: Placement,

@@ -15,6 +15,7 @@ pub mod digest;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod instance;
 pub mod kinds;
 pub mod metric;
 pub mod peers;
@@ -31,6 +32,7 @@ pub use clock::{Clock, SystemClock};
 pub use digest::Digest;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{AttemptNumber, Epoch, RunId, StageKey};
+pub use instance::{AxisInstance, AxisValue};
 pub use kinds::{
     Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, StageKinds, ValidatedOptions, WiredInputs, above,
 };

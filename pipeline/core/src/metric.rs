@@ -171,7 +171,7 @@ impl MetricInfo {
         while let Some((before, after)) = rest.split_once('<') {
             let (word, after) = after.split_once('>').unwrap_or((after, ""));
             text += &before.replace('.', "\\.");
-            text += if word == "int" { "[0-9]+" } else { "[a-z0-9_-]+" };
+            text += if word == "int" { "[0-9]+" } else { "[a-z0-9_-]+(\\[[^\\[\\]]+\\])?" };
             rest = after;
         }
         text + &rest.replace('.', "\\.") + "$"
@@ -183,7 +183,7 @@ impl MetricInfo {
 }
 
 /// Matches a name against a pattern whose `<int>` is a whole number and whose other `<words>` are names of letters,
-/// digits, `_` and `-`.
+/// digits, `_` and `-`, which may end with the axes of a stage instance in brackets.
 pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('<') else { return pattern == name };
     let Some((word, after)) = rest.split_once('>') else { return pattern == name };
@@ -193,7 +193,9 @@ pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
         _ => c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'),
     };
     let max = tail.find(|c: char| !allowed(c)).unwrap_or(tail.len());
-    (1..=max).any(|length| matches_pattern(after, &tail[length..]))
+    let axes = || tail[max..].starts_with('[').then(|| tail[max..].find(']')).flatten().map(|end| max + end + 1);
+    let with_axes = if word == "int" || max == 0 { None } else { axes() };
+    (1..=max).chain(with_axes).any(|length| matches_pattern(after, &tail[length..]))
 }
 
 /// Metrics and comparisons that a stage reports.
@@ -267,6 +269,7 @@ mod tests {
         );
         let model = metric("accuracy_<model>_level_<int>");
         assert!(model.covers("accuracy_rl_2_level_3") && !model.covers("accuracy__level_"));
+        assert!(model.covers("accuracy_sft[lr=0.003,seed=1]_level_3") && !model.covers("accuracy_sft[lr=1_level_3"));
         assert!(metric("<int>.kl").covers("3.kl") && !metric("<int>.kl").covers(".kl"));
     }
 

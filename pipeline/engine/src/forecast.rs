@@ -23,6 +23,8 @@ pub enum ForecastDecision {
     Hit,
     /// Compute it.
     Run,
+    /// Take the outputs of another stage of the run, which has the same digest and runs.
+    Shared,
     /// Known only after an upstream stage ran.
     Deferred,
     /// Leave it out: its condition is false, or an input is skipped.
@@ -41,6 +43,7 @@ impl ForecastDecision {
         match self {
             Self::Hit => "hit",
             Self::Run => "run",
+            Self::Shared => "shared",
             Self::Deferred => "deferred",
             Self::Skipped => "skipped",
             Self::Fails => "fails",
@@ -169,6 +172,7 @@ impl RunEngine {
         let (decision, why) = match state.ending() {
             Some(NodeOutcome::Hit) => (ForecastDecision::Hit, "its digest is published".to_string()),
             Some(NodeOutcome::Done) => (ForecastDecision::Hit, "all its instances are hits".to_string()),
+            Some(NodeOutcome::WouldRun) if self.leader_of(node).is_some() => (ForecastDecision::Shared, String::new()),
             Some(NodeOutcome::WouldRun) => (ForecastDecision::Run, String::new()),
             Some(NodeOutcome::Skipped) => (ForecastDecision::Skipped, String::new()),
             Some(NodeOutcome::Failed) => {
@@ -180,7 +184,10 @@ impl RunEngine {
                 (ForecastDecision::Deferred, self.deferred_by(node))
             }
         };
-        let known = matches!(decision, ForecastDecision::Hit | ForecastDecision::Run | ForecastDecision::Fails);
+        let known = matches!(
+            decision,
+            ForecastDecision::Hit | ForecastDecision::Run | ForecastDecision::Shared | ForecastDecision::Fails
+        );
         Forecast {
             stage: state.key.clone(),
             kind: state.plan.kind.clone(),
@@ -191,6 +198,12 @@ impl RunEngine {
             seconds: None,
             spec: if state.mode == NodeMode::Run { state.spec.clone() } else { None },
         }
+    }
+
+    /// Returns the other node that computes this node's digest, if any.
+    fn leader_of(&self, node: NodeId) -> Option<NodeId> {
+        let digest = self.state(node).digest.as_ref()?;
+        self.leaders.get(digest).copied().filter(|leader| *leader != node)
     }
 
     fn deferred_by(&self, node: NodeId) -> String {

@@ -147,8 +147,7 @@ impl RunEngine {
                 self.fail(node, error);
             }
             (None, Some(NodeOutcome::WouldRun), _) => {
-                self.state_mut(node).why =
-                    Some(format!("nothing is published under its digest, which is that of `{}`", self.key(leader)));
+                self.state_mut(node).why = Some(format!("has the digest of `{}`, which runs once", self.key(leader)));
                 self.end(node, NodeOutcome::WouldRun);
             }
             _ if self.stopping.is_some() => self.cancel_node(node),

@@ -10,6 +10,7 @@ mod condition;
 mod config;
 mod evaluation;
 mod families;
+mod filled;
 mod graph;
 mod inputs;
 mod metrics;

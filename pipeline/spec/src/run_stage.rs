@@ -201,7 +201,7 @@ fn symbol(e: &Expression) -> Result<Option<Value>, ExpressionError> {
         Some(ExprReference::Artifact { stage, port }) => {
             let fault = ExpressionError::new(&e.range, format!("`stages.{stage}.{port}` is an artifact, not a path"));
             Err(fault.help(format!(
-                "pass it by `with: {{{port}: ${{{{ stages.{stage}.{port} }}}}}}` and use `${{{{ inputs.{port} }}}}`"
+                "pass it by `with: {{{port}: \"${{{{ stages.{stage}.{port} }}}}\"}}` and use `${{{{ inputs.{port} }}}}`"
             )))
         }
         Some(path) => {

@@ -28,6 +28,7 @@ pub mod rollouts;
 mod row_options;
 mod spans;
 pub mod stages;
+mod sweep;
 #[cfg(test)]
 mod testing;
 mod unreadable;

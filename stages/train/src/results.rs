@@ -29,6 +29,9 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{AnswerCheck, TableBuilder, read_batches};
 
+/// Fact about a table of results: the names of its models.
+pub const MODELS_FACT: &str = "models";
+
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ResultRow {
     /// Name of the model in the evaluation.

@@ -9,6 +9,7 @@ use crate::output::human::{print_json, print_lines, print_text, table};
 use crate::session::{self, Access};
 use crate::shipped::ShippedFiles;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_app::{Catalogue, wiring};
@@ -18,6 +19,7 @@ use trainyard_engine::forecast::{Forecast, ForecastDecision};
 use trainyard_runtime::{NoopObserver, RunOptions};
 use trainyard_spec::FileSystem as _;
 use trainyard_spec::files::absolute;
+use trainyard_spec::plan::{Plan, PlanNode, StageOutput};
 
 /// Compiles the file, looks up every stage in the store and prints the plan. A stage that would fail does not affect
 /// the exit code.
@@ -37,9 +39,14 @@ pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     match args.format {
         PlanFormat::Json => {
             let stages: Vec<Value> = forecasts.iter().map(stage_json).collect();
-            print_json(&json!({"workflow": plan.workflow, "digest": plan.digest, "stages": stages}))?;
+            let hints = repeated_preparation(&plan, &forecasts);
+            print_json(&json!({"workflow": plan.workflow, "digest": plan.digest, "stages": stages, "hints": hints}))?;
         }
-        PlanFormat::Text | PlanFormat::Mermaid => print_text(&text(&forecasts)),
+        PlanFormat::Text | PlanFormat::Mermaid => {
+            let hints = repeated_preparation(&plan, &forecasts);
+            let hints: String = hints.iter().map(|hint| format!("\nhint: {hint}")).collect();
+            print_text(&(text(&forecasts) + &hints));
+        }
     }
     Ok(CliExit::Done)
 }
@@ -84,12 +91,58 @@ fn text(forecasts: &[Forecast]) -> String {
     };
     let rows: Vec<Vec<String>> = forecasts.iter().map(row).collect();
     let count = |decision| forecasts.iter().filter(|f| f.decision == decision).count();
+    let shared = match count(ForecastDecision::Shared) {
+        0 => String::new(),
+        shared => format!(", {shared} shared"),
+    };
     let summary = format!(
-        "{} stages: {} hits, {} to run, {} deferred",
+        "{} stages: {} hits, {} to run{shared}, {} deferred",
         forecasts.len(),
         count(ForecastDecision::Hit),
         count(ForecastDecision::Run),
         count(ForecastDecision::Deferred)
     );
     format!("{}\n\n{summary}", table(&["stage", "kind", "decision", "digest", "takes", "why"], &rows))
+}
+
+/// Stage, its model, and the rows that it encodes.
+type RowReader = (String, Vec<StageOutput>, Vec<StageOutput>);
+
+/// Returns a hint for each stage of which several instances would encode the same rows for the same model: they could
+/// read them as tokens.
+fn repeated_preparation(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
+    let runs = |node: &PlanNode| {
+        let decision = forecasts.iter().find(|f| f.stage == node.key).map(|f| f.decision);
+        matches!(decision, Some(ForecastDecision::Run | ForecastDecision::Deferred))
+    };
+    let from = |node: &'_ PlanNode, port: &str| {
+        node.inputs.iter().find(|input| input.port == port).map(|input| input.from.clone())
+    };
+    let mut readers: BTreeMap<RowReader, usize> = BTreeMap::new();
+    for node in plan.nodes.iter().filter(|node| runs(node)) {
+        let encodes = from(node, "tokenized").is_some_and(|wired| wired.is_empty());
+        let (Some(model), Some(rows)) = (from(node, "model"), from(node, "trajectories")) else { continue };
+        if encodes && !rows.is_empty() {
+            let stage = node.key.0.split('[').next().unwrap_or_default().to_string();
+            *readers.entry((stage, model, rows)).or_default() += 1;
+        }
+    }
+    let hint = |((stage, model, rows), count): (RowReader, usize)| {
+        let quoted = |of: &StageOutput| format!("\"${{{{ stages.{}.{} }}}}\"", of.stage, of.output);
+        let model: Vec<String> = model.iter().map(quoted).collect();
+        let rows: Vec<String> = rows.iter().map(quoted).collect();
+        format!(
+            "{count} instances of `{stage}` encode the same rows; encode them once with `{stage}_rows: {{uses: \
+             data/tokenize, with: {{model: {}, trajectories: [{}]}}}}`, and read `tokenized: \
+             [\"${{{{ stages.{stage}_rows.tokenized }}}}\"]` instead of `trajectories`",
+            model.join(", "),
+            rows.join(", ")
+        )
+    };
+    // Advice is given where it can be pasted: for stages of this file that read whole stages.
+    let is_whole = |of: &StageOutput| !of.stage.0.contains(['[', '/']);
+    let shown = |((stage, model, rows), count): &(RowReader, usize)| {
+        *count > 1 && !stage.contains('/') && model.iter().chain(rows).all(is_whole)
+    };
+    readers.into_iter().filter(shown).map(hint).collect()
 }

@@ -352,6 +352,19 @@ fn forecast_equals_the_decisions_of_a_run() {
 }
 
 #[test]
+fn the_forecast_names_the_stage_that_computes_a_shared_digest() {
+    let mut twin = node("b");
+    twin.config = node("a").config;
+    let miss = |queries: Vec<ForecastQuery>| {
+        Ok(queries.iter().map(|_| ForecastResponse::Lookup(Ok(LookupResult::Miss))).collect())
+    };
+    let found = forecast(&plan(vec![node("a"), twin]), setup(), miss).unwrap();
+    let decisions: Vec<ForecastDecision> = found.iter().map(|f| f.decision).collect();
+    assert_eq!(decisions, [ForecastDecision::Run, ForecastDecision::Shared]);
+    assert_eq!((found[1].why.as_str(), &found[1].digest), ("has the digest of `a`, which runs once", &found[0].digest));
+}
+
+#[test]
 fn a_missing_secret_is_named() {
     let mut secret = node("a");
     secret.secrets = vec!["HF_TOKEN".into()];

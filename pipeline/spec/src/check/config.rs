@@ -33,6 +33,7 @@ impl Checker<'_> {
         }
         let (mut config, read) = options.read(&given, &mut self.diagnostics);
         let sources = self.resolve_sources(&mut config, &read);
+        self.fill_in(draft, info, with, &mut config);
         let template = Template::Map(config);
         let template = template.as_literal().map_or(template, Template::Literal);
         self.diagnostics.extend(options.validate(&template, &read, with, &format!("`{}`", info.name)));

@@ -38,7 +38,7 @@ impl Checker<'_> {
                         format!("stage `{}` gets no `{}`", self.expanded.raw(draft).id, port.name),
                     );
                     self.report(d.help(format!(
-                        "add `with: {{{}: ${{{{ stages.<id>.<port> }}}}}}` with an artifact of kind {}",
+                        "add `with: {{{}: \"${{{{ stages.<id>.<port> }}}}\"}}` with an artifact of kind {}",
                         port.name, port.kind
                     )));
                 }

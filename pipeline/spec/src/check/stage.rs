@@ -190,35 +190,43 @@ impl<'e> Checker<'e> {
         };
         let view = ReferenceScope::of(expanded, &expanded.drafts[draft], None);
         let mut good = Vec::new();
-        let mut all = true;
+        let mut broken = Vec::new();
         for e in entries {
             let value =
                 Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }
                     .bind(&e.value);
             match value {
                 Some(value) => good.push(BoundEntry { key: e.key.clone(), key_span: e.key_span, value }),
-                None => all = false,
+                None => broken.push(e.key.as_str()),
             }
         }
         let bound = BoundNode { span: entry.key_span, content: BoundContent::Map(good) };
         // The valid entries are still checked, but no node is made.
-        if !all {
-            self.validate_rest(draft, &bound);
+        if !broken.is_empty() {
+            self.validate_rest(draft, &bound, &broken);
             return None;
         }
         Some(bound)
     }
 
-    /// Reports unknown keys and invalid values of the entries whose expressions are valid.
-    fn validate_rest(&mut self, draft: usize, with: &BoundNode) {
+    /// Reports mistakes of the entries whose expressions are valid. Entries that are `broken` do not count as missing.
+    fn validate_rest(&mut self, draft: usize, with: &BoundNode, broken: &[&str]) {
         let expanded = self.expanded;
         let StageBody::Kind { name, .. } = &expanded.raw(draft).body else { return };
         let Some(info) = expanded.catalogue.kind(name) else { return };
-        let broken_may_be_required = |d: &Diagnostic| d.code == "missing-option";
+        let view = ReferenceScope::of(expanded, &expanded.drafts[draft], None);
         let before = self.diagnostics.len();
+        let links = self.links.len();
+        self.kind_inputs(draft, &view, info, with);
+        self.links.truncate(links);
         self.kind_config(draft, info, with);
         let found = self.diagnostics.split_off(before);
-        self.diagnostics.extend(found.into_iter().filter(|d| !broken_may_be_required(d)));
+        let is_broken_port = |d: &Diagnostic| broken.iter().any(|key| d.message.ends_with(&format!("gets no `{key}`")));
+        self.diagnostics.extend(found.into_iter().filter(|d| match d.code {
+            "missing-option" => false,
+            "missing-input" => !is_broken_port(d),
+            _ => true,
+        }));
     }
 
     fn fan_out(&mut self, draft: usize, view: &ReferenceScope<'_>, late: &crate::expand::LateList) -> Option<FanOut> {

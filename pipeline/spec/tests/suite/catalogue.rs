@@ -209,6 +209,19 @@ impl Kinds {
         kinds
     }
 
+    /// Adds an option of `evaluate` that is filled in with its models, and one of `report` with the params.
+    pub fn filled(mut self) -> Self {
+        let models = serde_json::json!({"x-instances-of": "models", "x-unless": "names"});
+        for (kind, option, schema) in
+            [("evaluate", "instances", models), ("report", "params", serde_json::json!({"x-params": true}))]
+        {
+            let (info, complete, _) = self.0.get_mut(kind).unwrap();
+            info.options["properties"][option] = schema;
+            *complete = |options| Ok(options.clone());
+        }
+        self
+    }
+
     fn add<T: DeserializeOwned + Serialize + JsonSchema>(
         &mut self,
         name: &'static str,

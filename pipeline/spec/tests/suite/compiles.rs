@@ -243,3 +243,65 @@ fn the_editor_schema_accepts_the_samples_and_refuses_unknown_options() {
     assert!(validator.is_valid(&child));
     assert!(!validator.is_valid(&serde_json::json!({"extends": ["./x.yaml"]})), "a file has one parent");
 }
+
+#[test]
+fn options_that_name_stage_instances_and_params_are_filled_in() {
+    let text = r#"
+params: {steps: {type: int, default: 2}, data: {type: string, default: /private/x}}
+stages:
+  data: {uses: data/synthesize}
+  base: {uses: sft}
+  sft: {uses: sft, matrix: {lr: [1e-3, 3e-3], seed: [1, 2]}, with: {model: "${{ stages.base.model }}"}}
+  all: {uses: evaluate, with: {models: "${{ stages.sft.model }}", problems: "${{ stages.data.problems }}"}}
+  named:
+    uses: evaluate
+    with: {models: "${{ stages.sft.model }}", problems: "${{ stages.data.problems }}", names: [a, b, c, d]}
+  each:
+    uses: evaluate
+    matrix: {lr: [1e-3, 3e-3], seed: [1, 2]}
+    with:
+      models: ["${{ stages.base.model }}", "${{ stages.sft.model }}"]
+      problems: ${{ stages.data.problems }}
+  seeds:
+    uses: evaluate
+    matrix: {seed: [1, 2]}
+    with: {models: "${{ stages.sft.model }}", problems: "${{ stages.data.problems }}"}
+  report: {uses: report, with: {reports: "${{ stages.all.report }}"}}
+"#;
+    let compiled =
+        compile_with(&Kinds::new().filled(), &Memory::of(&[("/w/f.yaml", &format!("{HEAD}{text}"))]), &["steps=3"]);
+    let told = lines(&compiled);
+    let plan = compiled.plan.unwrap_or_else(|| panic!("{told}"));
+    let config = |key: &str| {
+        let node = plan.nodes.iter().find(|node| node.key.0 == key).unwrap();
+        node.config.as_literal().unwrap()
+    };
+    let names = |key: &str| -> Vec<String> {
+        let config = config(key);
+        let instances = config["instances"].as_array().cloned().unwrap_or_default();
+        instances.iter().map(|instance| instance["name"].as_str().unwrap().to_string()).collect()
+    };
+    let four = ["sft[lr=0.001,seed=1]", "sft[lr=0.001,seed=2]", "sft[lr=0.003,seed=1]", "sft[lr=0.003,seed=2]"];
+    assert_eq!(names("all"), four);
+    let axes = &config("all")["instances"][2]["axes"];
+    assert_eq!(*axes, serde_json::json!([{"axis": "lr", "value": 0.003}, {"axis": "seed", "value": 1}]));
+    assert_eq!(names("named"), [""; 0], "the file names them");
+    assert_eq!(names("each[lr=0.001,seed=1]"), [""; 0], "the reader has the same axes");
+    assert_eq!(names("seeds[seed=1]"), four, "the reader takes all seeds");
+    assert_eq!(config("report")["params"], serde_json::json!({"steps": 3}), "without paths");
+}
+
+#[test]
+fn a_mistake_in_a_param_hides_no_mistake_of_an_input() {
+    let text = format!(
+        "{HEAD}stages:\n  data: {{uses: data/synthesize}}\n  evaluate: {{uses: evaluate, with: {{models: \
+         [\"${{{{ stages.nope.model }}}}\"], problems: \"${{{{ params.x }}}}\"}}}}\n  practice: {{uses: rl, with: {{model: \
+         \"${{{{ stages.data.problems }}}}\", steps: \"${{{{ params.x }}}}\"}}}}\n"
+    );
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    let mut codes: Vec<&str> = compiled.diagnostics.iter().map(|d| d.code).collect();
+    codes.sort_unstable();
+    let expected = ["missing-input", "port-kind", "unknown-param", "unknown-param", "unknown-stage"];
+    assert_eq!(codes, expected, "{}", lines(&compiled));
+    assert!(!lines(&compiled).contains("`evaluate` gets no"), "its mistake is in the param");
+}

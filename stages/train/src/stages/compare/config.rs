@@ -1,14 +1,15 @@
 //! Defines the options of `compare`, and checks them against each other and against the wired inputs.
 
 use super::arm_metric::{ArmMetric, MetricSource};
+use super::known_models;
 use super::metrics::ProblemMetric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PreparedOptions;
 use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
 
-/// Options of `compare`: `a` and `b` name two models of `results`, `metrics` what is compared between two arms; both at
-/// once are fine.
+/// Options of `compare`: `a` and `b` name models of `results`, `metrics` what is compared between arms; both at once
+/// are fine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompareConfig {
@@ -17,11 +18,12 @@ pub struct CompareConfig {
     /// `tool_calls`, `tool_errors`, `turns` or `tokens`.
     #[serde(default = "accuracy")]
     pub metric: String,
-    /// The model whose value comes first. Write `2/rl` for the model `rl` of the second table if several tables use the
-    /// name.
+    /// The model whose value comes first, or a list of models that are each compared with `b`. Write `2/rl` for the
+    /// model `rl` of the second table if several tables use the name. `sft[lr=0.003]`, without the axis `seed` of a
+    /// matrix, is an arm: its seeds are pooled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub a: Option<String>,
-    /// The model that is subtracted.
+    pub a: Option<ModelNames>,
+    /// The model or arm that is subtracted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b: Option<String>,
     /// Metrics to compare between two arms: those of their `trajectories` (`reward`, `correct`, `tool_calls`,
@@ -35,8 +37,8 @@ pub struct CompareConfig {
     /// Reward component that marks right answers: an answer is right if the component is at least 1.
     #[serde(default = "answer", skip_serializing_if = "is_answer")]
     pub correct: String,
-    /// The two arms that are compared, `[treatment, baseline]`, out of more that are wired; the second is subtracted.
-    /// Needed where `reports` or `trajectories` take more than two.
+    /// The arms that are compared, `[treatment, baseline]` or more, out of those that are wired; the last is subtracted
+    /// from each other one. Needed where `reports` or `trajectories` take more than two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arms: Vec<String>,
     /// Names of the wired arms, in the order of the matrix; `arms` chooses among them.
@@ -46,6 +48,35 @@ pub struct CompareConfig {
     /// Student's t over seeds. Without it, `a` and `b` are each found in one table.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pool: bool,
+}
+
+/// One model, or several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ModelNames {
+    /// One model.
+    One(String),
+    /// Several models, each compared with the same one.
+    Several(Vec<String>),
+}
+
+impl ModelNames {
+    /// Returns the names.
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Several(names) => names,
+        }
+    }
+}
+
+/// Two arms of a port: their names, and their places among the wired artifacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArmChoice<'c> {
+    /// Name of the arm whose value comes first.
+    pub a: &'c str,
+    /// Name of the arm that is subtracted.
+    pub b: &'c str,
 }
 
 /// Names of the arms.
@@ -87,33 +118,52 @@ fn is_answer(name: &str) -> bool {
 }
 
 impl CompareConfig {
-    /// Returns the two models of `results`, `a` first, or `None` unless both are set.
-    pub fn models(&self) -> Option<(&str, &str)> {
-        self.a.as_deref().zip(self.b.as_deref())
+    /// Returns the pairs of models of `results`, `a` first; none unless both are set.
+    pub fn models(&self) -> Vec<(&str, &str)> {
+        let pairs = self.a.as_ref().zip(self.b.as_deref());
+        pairs.into_iter().flat_map(|(a, b)| a.as_slice().iter().map(move |a| (a.as_str(), b))).collect()
     }
 
-    /// Returns the names of both arms, `a` first.
-    pub fn arm_names(&self) -> (&str, &str) {
-        match self.arms.as_slice() {
-            [a, b] => (a, b),
-            _ => (&self.names.a, &self.names.b),
+    /// Returns the names of models, each with its pointer.
+    fn named_models(&self) -> Vec<(String, &str)> {
+        let pointer = |place: usize| match self.a {
+            Some(ModelNames::Several(_)) => format!("/a/{place}"),
+            _ => "/a".to_string(),
+        };
+        let a = self.a.iter().flat_map(|a| a.as_slice().iter().enumerate());
+        let a = a.map(|(place, name)| (pointer(place), name.as_str()));
+        a.chain(self.b.iter().map(|b| ("/b".to_string(), b.as_str()))).collect()
+    }
+
+    /// Returns the pairs of arms.
+    pub fn arm_pairs(&self) -> Vec<ArmChoice<'_>> {
+        match self.arms.split_last() {
+            Some((b, others)) => others.iter().map(|a| ArmChoice { a, b }).collect(),
+            None => vec![ArmChoice { a: &self.names.a, b: &self.names.b }],
         }
     }
 
+    /// Returns the name of a row: that of the metric, with `a` after it if one of `pairs` others has the metric too.
+    pub fn row_name(metric: &str, a: &str, pairs: usize) -> String {
+        if pairs > 1 { format!("{metric}_{a}") } else { metric.to_string() }
+    }
+
     /// Returns the indexes of both arms among `wired` artifacts, `a` first. Errors: invalid, if the arms are not wired.
-    pub fn arm_places(&self, wired: usize) -> Result<(usize, usize)> {
-        let place = |name: &String| self.order.iter().position(|n| n == name).filter(|place| *place < wired);
-        match (self.arms.as_slice(), wired) {
-            ([], 2) => Ok((1, 0)),
-            ([], _) => Err(Error::invalid(format!("two arms are compared, but {wired} are wired")).help(
-                "wire the baseline's first, then the treatment's, or name two with `arms: [treatment, baseline]`",
+    pub fn arm_places(&self, wired: usize, pair: ArmChoice<'_>) -> Result<(usize, usize)> {
+        let place = |name: &str| self.order.iter().position(|n| n == name).filter(|place| *place < wired);
+        match (self.arms.is_empty(), wired) {
+            (true, 2) => Ok((1, 0)),
+            (true, _) => Err(Error::invalid(format!("two arms are compared, but {wired} are wired")).help(
+                "wire the baseline's first, then the treatment's, or name them with `arms: [treatment, baseline]`",
             )),
-            ([a, b], _) => place(a).zip(place(b)).ok_or_else(|| {
+            (false, _) => place(pair.a).zip(place(pair.b)).ok_or_else(|| {
                 let names = self.order[..wired.min(self.order.len())].join(", ");
-                Error::invalid(format!("`{a}` and `{b}` are not both among the {wired} wired arms: {names}"))
-                    .help("`order` names them in the order of the matrix")
+                Error::invalid(format!(
+                    "`{}` and `{}` are not both among the {wired} wired arms: {names}",
+                    pair.a, pair.b
+                ))
+                .help("`order` names them in the order of the matrix")
             }),
-            _ => Err(Error::invalid("`arms` takes two names").help("write `arms: [treatment, baseline]`")),
         }
     }
 }
@@ -131,7 +181,8 @@ impl PreparedOptions for CompareConfig {
         }
         match (&self.a, &self.b) {
             (Some(a), None) => {
-                let problem = OptionProblem::new("/a", format!("`a` names model `{a}`, but `b` is not set"));
+                let names = a.as_slice().join("`, `");
+                let problem = OptionProblem::new("/a", format!("`a` names model `{names}`, but `b` is not set"));
                 problems.push(problem.help("name the other model with `b`"));
             }
             (None, Some(b)) => {
@@ -144,15 +195,21 @@ impl PreparedOptions for CompareConfig {
             }
             _ => {}
         }
-        if self.arms.len() == 1 || self.arms.len() > 2 || self.arms.len() == 2 && self.arms[0] == self.arms[1] {
-            let problem = OptionProblem::new("/arms", "`arms` takes two different names");
+        if self.arms.len() == 1 || has_twice(&self.arms) {
+            let problem = OptionProblem::new("/arms", "`arms` takes two or more different names");
             problems.push(problem.help("write `arms: [treatment, baseline]`"));
+        }
+        if let Some(ModelNames::Several(names)) = &self.a
+            && (names.is_empty() || has_twice(names) || self.b.as_ref().is_some_and(|b| names.contains(b)))
+        {
+            let problem = OptionProblem::new("/a", "`a` takes one or more different names, without that of `b`");
+            problems.push(problem.help("`b` is subtracted from each of them"));
         }
         for (i, arm) in self.arms.iter().enumerate().filter(|(_, arm)| !self.order.contains(arm)) {
             let problem = OptionProblem::new(format!("/arms/{i}"), format!("no arm is called `{arm}`"));
             problems.push(problem.help(format!("`order` names them: {}", self.order.join(", "))));
         }
-        if self.pool && self.models().is_none() {
+        if self.pool && self.models().is_empty() {
             let problem = OptionProblem::new("/pool", "`pool` is set, but no two models are named");
             problems.push(problem.help("name them with `a` and `b`"));
         }
@@ -171,7 +228,7 @@ impl PreparedOptions for CompareConfig {
             if self.metrics[..i].contains(name) {
                 problems
                     .push(OptionProblem::new(at, format!("metric `{name}` is listed twice")).help("keep one of them"));
-            } else if self.models().is_some() && *name == self.metric {
+            } else if !self.models().is_empty() && *name == self.metric {
                 // The two metrics have different data and different values, so a check of `name` could mean either.
                 let message = format!("metric `{name}` is also the `metric` of the two models");
                 problems.push(OptionProblem::new(at, message).help(format!(
@@ -185,13 +242,13 @@ impl PreparedOptions for CompareConfig {
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let count = |port: &str| inputs.get(port).copied().unwrap_or(0);
         let mut problems = Vec::new();
-        match (self.models(), count("results")) {
-            (Some(_), 0) => {
+        match (!self.models().is_empty(), count("results")) {
+            (true, 0) => {
                 let problem =
                     OptionProblem::new("/a", "`a` and `b` name models of `results`, but `results` is not wired");
                 problems.push(problem.help("wire it to the output `results` of `evaluate`"));
             }
-            (None, tables) if tables > 0 => {
+            (false, tables) if tables > 0 => {
                 let problem = OptionProblem::new("/results", "`results` is wired, but no two models are named");
                 problems.push(problem.help("name them with `a` and `b`"));
             }
@@ -201,9 +258,10 @@ impl PreparedOptions for CompareConfig {
             let problem = OptionProblem::new("/pool", "`pool` needs several tables, but one is wired to `results`");
             problems.push(problem.help("evaluate in a stage with a matrix of seeds, or leave `pool` out"));
         }
+        problems.extend(known_models::unknown(&self.named_models(), self.pool, inputs));
         for port in ["reports", "trajectories"] {
             let arms = count(port);
-            let places = self.arm_places(arms);
+            let places = self.arm_pairs().into_iter().try_for_each(|pair| self.arm_places(arms, pair).map(|_| ()));
             if arms > 0
                 && let Err(e) = places
             {
@@ -229,81 +287,10 @@ impl PreparedOptions for CompareConfig {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn config(options: Value) -> CompareConfig {
-        serde_json::from_value(options).unwrap()
-    }
-    fn wired(counts: &[(&str, usize)]) -> WiredInputs {
-        counts.iter().map(|(port, n)| ((*port).to_string(), *n)).collect()
-    }
-
-    #[test]
-    fn options_of_older_files_keep_their_json() {
-        let old = config(json!({"a": "rl", "b": "sft"}));
-        assert_eq!(serde_json::to_value(&old).unwrap(), json!({"metric": "accuracy", "a": "rl", "b": "sft"}));
-        assert_eq!((old.problems(), old.problems_with(&wired(&[("results", 2)]))), (vec![], vec![]));
-    }
-
-    #[test]
-    fn contradictory_options_are_refused() {
-        let places = |options: Value| config(options).problems().into_iter().map(|p| p.pointer).collect::<Vec<_>>();
-        assert_eq!(places(json!({})), [""]);
-        assert_eq!(places(json!({"a": "rl"})), ["/a"]);
-        assert_eq!(places(json!({"b": "rl"})), ["/b"]);
-        assert_eq!(places(json!({"metric": "loss", "a": "x", "b": "y"})), ["/metric"]);
-        let names = ["kl", "Kl", "kl", "rewards.answer", "rewards_answer", "report.kl", "report."];
-        assert_eq!(places(json!({"metrics": names})), ["/metrics/1", "/metrics/2", "/metrics/6"]);
-        assert_eq!(places(json!({"metrics": ["kl"], "names": {"a": "x", "b": "x"}})), ["/names"]);
-        assert_eq!(places(json!({"metrics": ["kl"], "a": "rl", "b": "sft"})), [""; 0]);
-    }
-
-    #[test]
-    fn arms_are_chosen_by_name_among_those_that_are_wired() {
-        let places = |options: Value, wired: usize| config(options).arm_places(wired).map_err(|e| e.message);
-        assert_eq!(places(json!({}), 2), Ok((1, 0)));
-        assert!(places(json!({}), 3).unwrap_err().contains("3 are wired"));
-        assert_eq!(places(json!({"arms": ["placebo", "baseline"]}), 3), Ok((2, 0)));
-        assert!(places(json!({"arms": ["placebo", "baseline"]}), 2).unwrap_err().contains("not both among"));
-        assert_eq!(places(json!({"arms": ["x", "y"], "order": ["y", "z", "x"]}), 3), Ok((2, 0)));
-        let pointers = |options: Value| config(options).problems().into_iter().map(|p| p.pointer).collect::<Vec<_>>();
-        assert_eq!(pointers(json!({"metrics": ["kl"], "arms": ["treatment"]})), ["/arms"]);
-        assert_eq!(pointers(json!({"metrics": ["kl"], "arms": ["treatment", "basline"]})), ["/arms/1"]);
-        assert_eq!(pointers(json!({"metrics": ["kl"], "pool": true})), ["/pool"]);
-    }
-
-    #[test]
-    fn models_and_arms_cannot_share_a_row() {
-        let both = |metrics: &[&str]| json!({"metric": "reward", "a": "rl", "b": "sft", "metrics": metrics});
-        let problems = config(both(&["kl", "reward"])).problems();
-        let [problem] = problems.as_slice() else { panic!("{problems:?}") };
-        assert_eq!(problem.pointer, "/metrics/1");
-        assert!(problem.help.as_ref().is_some_and(|h| h.contains("`report.reward`")), "{problem:?}");
-        assert!(config(both(&["kl", "report.reward"])).problems().is_empty());
-        assert!(config(json!({"metric": "reward", "metrics": ["reward"]})).problems().is_empty(), "no models, no row");
-    }
-
-    #[test]
-    fn contradictory_wiring_is_refused() {
-        let places = |options: Value, counts: &[(&str, usize)]| {
-            let problems = config(options).problems_with(&wired(counts));
-            problems.into_iter().map(|p| p.pointer).collect::<Vec<_>>()
-        };
-        assert_eq!(places(json!({"a": "rl", "b": "sft"}), &[]), ["/a"]);
-        assert_eq!(places(json!({"metrics": ["kl"]}), &[("results", 1), ("reports", 2)]), ["/results"]);
-        assert_eq!(places(json!({"metrics": ["kl"]}), &[]), ["/metrics/0"]);
-        assert_eq!(places(json!({"metrics": ["kl"]}), &[("reports", 3)]), ["/reports"]);
-        assert_eq!(places(json!({"metrics": ["void", "kl"]}), &[("trajectories", 2)]), ["/metrics/1"]);
-        assert_eq!(
-            places(json!({"metrics": ["void", "kl"]}), &[("reports", 2)]),
-            [""; 0],
-            "a report may hold any name"
-        );
-        assert_eq!(places(json!({"metrics": ["rewards.answer"]}), &[("reports", 2)]), ["/metrics/0"]);
-        assert_eq!(places(json!({"a": "rl", "b": "sft"}), &[("results", 1), ("trajectories", 2)]), ["/trajectories"]);
-        assert_eq!(places(json!({"metrics": ["void", "kl"]}), &[("reports", 2), ("trajectories", 2)]), [""; 0]);
-    }
+fn has_twice(names: &[String]) -> bool {
+    names.iter().enumerate().any(|(i, name)| names[..i].contains(name))
 }
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

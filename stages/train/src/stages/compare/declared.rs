@@ -18,9 +18,16 @@ pub fn any() -> DeclaredMetrics {
 
 /// Declares the rows under these options.
 pub fn of(config: &CompareConfig, producers: &Producers) -> DeclaredMetrics {
-    let models = config.models().map(|_| of_models(&config.metric));
-    let arms = config.metrics.iter().map(|name| of_arms(name, producers));
-    DeclaredMetrics { comparisons: models.into_iter().chain(arms).collect(), ..DeclaredMetrics::default() }
+    let (models, arms) = (config.models(), config.arm_pairs());
+    let row = |metric: MetricInfo, a: &str, pairs: usize| {
+        let name = CompareConfig::row_name(&metric.name, a, pairs);
+        MetricInfo { name, ..metric }
+    };
+    let of_models = models.iter().map(|(a, _)| row(of_models(&config.metric), a, models.len()));
+    let of_arms = arms
+        .iter()
+        .flat_map(|pair| config.metrics.iter().map(|name| row(of_arms(name, producers), pair.a, arms.len())));
+    DeclaredMetrics { comparisons: of_models.chain(of_arms).collect(), ..DeclaredMetrics::default() }
 }
 
 /// Returns the metrics that the stage reads from the arms' reports, and the reward components that it reads from their

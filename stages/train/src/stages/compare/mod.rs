@@ -1,5 +1,5 @@
-//! Implements the stage `compare`, which computes the paired differences of two models on the same problems, and of two
-//! arms of a recipe.
+//! Implements the stage `compare`, which computes the paired differences of models from one model on the same problems,
+//! and of arms of a recipe from one arm.
 //!
 //! Both comparisons test the effect of a change, with differences paired by problem (arXiv 2411.00640). Models are
 //! compared by their evaluation results ([`pairs`]), arms also by their rollouts and reports from training ([`arms`]).
@@ -10,11 +10,13 @@ pub mod arm_metric;
 pub mod arms;
 pub mod config;
 mod declared;
+mod known_models;
 pub mod metrics;
 pub mod models;
 pub mod pair_rows;
 pub mod pairs;
 mod pool;
+mod several;
 pub mod trajectories;
 
 pub use config::CompareConfig;
@@ -22,6 +24,7 @@ pub use metrics::ProblemMetric;
 pub use pairs::ProblemPairs;
 
 use serde_json::Value;
+use several::{ModelRow, Overview};
 use trainyard_api::report::StageReport;
 use trainyard_api::stage::Ports;
 use trainyard_api::stage::refuse;
@@ -37,7 +40,7 @@ impl Stage for Compare {
     const NAME: &'static str = "compare";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str =
-        "The paired difference of two models, or of two arms of a recipe, with its 95% interval.";
+        "The paired differences of models, or of arms of a recipe, from a baseline, with 95% intervals.";
     const DOC: &'static str = include_str!("compare.md");
     const EXAMPLE: &'static str =
         r#"{"results": "${{ stages.evaluate.results }}", "metric": "accuracy", "a": "rl", "b": "sft"}"#;
@@ -75,22 +78,34 @@ impl Stage for Compare {
         // Lists that are known only at run time are checked here for the first time.
         refuse(config.problems_with(&context.wired()))?;
         let models = config.models();
-        let (first, second) = models.unwrap_or_else(|| config.arm_names());
-        let mut report = StageReport::new(format!("{first} against {second}"));
+        let mut report = StageReport::new(title(&config));
         let mut rows = Vec::new();
-        if let Some(models) = models {
-            rows.extend(if config.pool {
-                pool::compare(&config.metric, models, context, &mut report)?
-            } else {
-                pairs::compare(&config.metric, models, context, &mut report)?
-            });
+        let mut overview = Overview::default();
+        for (a, b) in &models {
+            let row =
+                ModelRow { metric: &config.metric, name: &CompareConfig::row_name(&config.metric, a, models.len()) };
+            let mut part = StageReport::new("");
+            rows.extend(pool::compare(&row, (a, b), config.pool, context, &mut part)?);
+            overview.add(a, part, context);
         }
+        overview.write(&config, &mut report);
         if !config.metrics.is_empty() {
             rows.extend(arms::compare(&config, context, &mut report)?);
         }
         pair_rows::write(&context.output_parquet("pairs")?, &rows)?;
         context.write_report("report", report, &DeclaredMetrics::default())
     }
+}
+
+/// Returns the heading: the compared names.
+fn title(config: &CompareConfig) -> String {
+    let models = config.models();
+    let arms = config.arm_pairs();
+    let pairs: Vec<(&str, &str)> =
+        if models.is_empty() { arms.iter().map(|pair| (pair.a, pair.b)).collect() } else { models };
+    let baseline = pairs.first().map_or("", |(_, b)| b);
+    let others: Vec<&str> = pairs.iter().map(|(a, _)| *a).collect();
+    format!("{} against {baseline}", others.join(", "))
 }
 
 #[cfg(test)]

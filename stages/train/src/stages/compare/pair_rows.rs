@@ -3,7 +3,7 @@
 //! | column | type | meaning |
 //! |---|---|---|
 //! | `metric` | string | row of the comparison |
-//! | `table` | i64 | place of the table in `results`, from 0; 0 for arms |
+//! | `table` | i64 | place of the table or of the seed, from 0; 0 for arms |
 //! | `problem_id` | string | shared problem |
 //! | `a`, `b` | f64 | values of both sides |
 
@@ -18,7 +18,7 @@ use trainyard_tables::{TableBuilder, read_batches};
 pub struct PairRow {
     /// Row of the comparison.
     pub metric: String,
-    /// Index of the table in `results`, from 0; 0 for arms.
+    /// Index of the table or of the seed, from 0; 0 for arms.
     pub table: usize,
     /// Shared problem.
     pub problem_id: String,

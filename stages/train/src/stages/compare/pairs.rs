@@ -8,8 +8,8 @@
 //! Models without a common problem, and metrics that the results do not contain, are errors.
 
 use super::metrics::{self, ProblemMetric};
-use super::models;
 use super::pair_rows::PairRow;
+use super::several::ModelRow;
 use crate::results::{ResultRow, read_results};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
@@ -17,17 +17,17 @@ use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::{Difference, paired_difference};
 
-/// Compares the models `a` and `b` of the input `results`. Adds the comparison to the context, and tables to the
-/// report. Returns both values of every shared problem.
-pub fn compare(
-    metric: &str,
+/// Compares two models by their rows. Adds the comparison to the context, and tables to the report. Returns both values
+/// of every shared problem.
+pub(super) fn compare(
+    row: &ModelRow<'_>,
     (a, b): (&str, &str),
+    (of_a, of_b): (Vec<&ResultRow>, Vec<&ResultRow>),
     context: &mut StageContext,
     report: &mut StageReport,
 ) -> Result<Vec<PairRow>> {
-    let parsed = ProblemMetric::parse(metric)?;
-    let tables = tables(context)?;
-    let pairs = ProblemPairs::new(models::rows(&tables, a)?, models::rows(&tables, b)?, parsed)?;
+    let metric = row.metric;
+    let pairs = ProblemPairs::new(of_a, of_b, ProblemMetric::parse(metric)?)?;
     let difference = pairs.difference(None).ok_or_else(|| {
         Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}`"))
             .help("evaluate both models on the same problems, with enough samples for the metric")
@@ -43,10 +43,10 @@ pub fn compare(
         high: Some(high),
         n: Some(difference.difference.n as u64),
         unit: unit(metric),
-        ..Comparison::of(metric)
+        ..Comparison::of(row.name)
     });
     describe(report, metric, (a, b), &pairs, &difference);
-    Ok(pairs.rows_of(metric, 0))
+    Ok(pairs.rows_of(row.name, 0))
 }
 
 /// Reads all tables of the input `results`.

@@ -1,12 +1,15 @@
-//! Compares two models over several training seeds: every table of `results` contains the evaluation of one seed.
+//! Compares two models, or two arms over several training seeds.
 //!
-//! The difference is the mean of the seeds' mean differences, paired by problem within a seed; its interval is
-//! Student's t over seeds. The report contains each seed's difference and the interval of the two-level bootstrap.
+//! The seeds of an arm are the instances of the axis `seed`, or with `pool` the tables of `results`. The difference is
+//! the mean of the seeds' mean differences, paired by problem within a seed; its interval is Student's t over seeds.
+//! The report contains each seed's difference and the interval of the two-level bootstrap.
 
 use super::metrics::ProblemMetric;
-use super::models;
+use super::models::{self, NamedModel};
 use super::pair_rows::PairRow;
-use super::pairs::{ProblemPairs, tables, unit};
+use super::pairs::{self, ProblemPairs, tables, unit};
+use super::several::ModelRow;
+use crate::results::ResultRow;
 use trainyard_api::StageContext;
 use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::error::Context as _;
@@ -16,29 +19,97 @@ use trainyard_learn::statistics::{Difference, PooledEstimate, mean, two_level_bo
 /// Number of resamples of the bootstrap.
 const RESAMPLES: usize = 2_000;
 
-/// Compares the models `a` and `b` in every table of the input `results`. Adds the comparison to the context, and
-/// tables to the report. Returns both values of every shared problem.
+/// Rows of both sides for one seed.
+struct SeedRows<'t> {
+    /// Seed, or place of the table.
+    label: String,
+    /// Position in messages.
+    at: String,
+    a: Vec<&'t ResultRow>,
+    b: Vec<&'t ResultRow>,
+}
+
+/// Compares the models or arms `a` and `b` of the input `results`; with `by_table` every table is one seed. Adds the
+/// comparison to the context, and tables to the report. Returns both values of every shared problem.
 pub fn compare(
-    metric: &str,
-    (a, b): (&str, &str),
+    row: &ModelRow<'_>,
+    names: (&str, &str),
+    by_table: bool,
     context: &mut StageContext,
     report: &mut StageReport,
 ) -> Result<Vec<PairRow>> {
+    let tables = tables(context)?;
+    if by_table {
+        return pooled(row, names, ("table", &of_tables(&tables, names)?), context, report);
+    }
+    let known = models::names(&tables);
+    match (models::find(&known, names.0)?, models::find(&known, names.1)?) {
+        (NamedModel::One(a), NamedModel::One(b)) => {
+            let rows = (models::rows_of(&tables, &a), models::rows_of(&tables, &b));
+            pairs::compare(row, names, rows, context, report)
+        }
+        (a, b) => pooled(row, names, ("seed", &of_axis(&tables, names, (&a, &b))?), context, report),
+    }
+}
+
+/// Returns the rows of both models in every table.
+fn of_tables<'t>(tables: &'t [Vec<ResultRow>], (a, b): (&str, &str)) -> Result<Vec<SeedRows<'t>>> {
+    let of = |(place, table): (usize, &'t Vec<ResultRow>)| {
+        let table = std::slice::from_ref(table);
+        let at = format!("table {} of `results`", place + 1);
+        let (a, b) = (models::rows(table, a).at(&at)?, models::rows(table, b).at(&at)?);
+        Ok(SeedRows { label: (place + 1).to_string(), at, a, b })
+    };
+    tables.iter().enumerate().map(of).collect()
+}
+
+/// Returns the rows of both arms for every seed; a model without seeds is paired with every seed of the other side.
+/// Errors: invalid, if the arms have different seeds.
+fn of_axis<'t>(
+    tables: &'t [Vec<ResultRow>],
+    names: (&str, &str),
+    (a, b): (&NamedModel, &NamedModel),
+) -> Result<Vec<SeedRows<'t>>> {
+    let seeds = |model: &NamedModel| match model {
+        NamedModel::Seeds(seeds) => Some(seeds.keys().cloned().collect::<Vec<String>>()),
+        NamedModel::One(_) => None,
+    };
+    let labels = match (seeds(a), seeds(b)) {
+        (Some(a), Some(b)) if a != b => {
+            let message = format!("`{}` has the seeds {}, `{}` has {}", names.0, a.join(", "), names.1, b.join(", "));
+            return Err(Error::invalid(message).help("train both arms with the same seeds"));
+        }
+        (a, b) => a.or(b).unwrap_or_default(),
+    };
+    let rows = |model: &NamedModel, label: &String| match model {
+        NamedModel::One(place) => models::rows_of(tables, place),
+        NamedModel::Seeds(seeds) => seeds.get(label).map(|place| models::rows_of(tables, place)).unwrap_or_default(),
+    };
+    let of = |label: String| SeedRows { a: rows(a, &label), b: rows(b, &label), at: format!("seed {label}"), label };
+    Ok(labels.into_iter().map(of).collect())
+}
+
+fn pooled(
+    row: &ModelRow<'_>,
+    (a, b): (&str, &str),
+    (column, seed_rows): (&str, &[SeedRows<'_>]),
+    context: &mut StageContext,
+    report: &mut StageReport,
+) -> Result<Vec<PairRow>> {
+    let metric = row.metric;
     let parsed = ProblemMetric::parse(metric)?;
     let (mut rows, mut seeds) = (Vec::new(), Vec::new());
-    for (place, table) in tables(context)?.into_iter().enumerate() {
-        let table = [table];
-        let at = || format!("table {} of `results`", place + 1);
-        let pairs =
-            ProblemPairs::new(models::rows(&table, a).at(at())?, models::rows(&table, b).at(at())?, parsed).at(at())?;
+    for (place, seed) in seed_rows.iter().enumerate() {
+        let at = &seed.at;
+        let pairs = ProblemPairs::new(seed.a.iter().copied(), seed.b.iter().copied(), parsed).at(at)?;
         let difference = pairs.difference(None).ok_or_else(|| {
-            Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}` in {}", at()))
+            Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}` in {at}"))
                 .help("evaluate both models on the same problems, with enough samples for the metric")
         })?;
-        rows.extend(pairs.rows_of(metric, place));
-        seeds.push(difference);
+        rows.extend(pairs.rows_of(row.name, place));
+        seeds.push((seed.label.as_str(), difference));
     }
-    let of = |value: fn(&Difference) -> f64| seeds.iter().map(value).collect::<Vec<f64>>();
+    let of = |value: fn(&Difference) -> f64| seeds.iter().map(|(_, d)| value(d)).collect::<Vec<f64>>();
     let differences = of(|d| d.difference.value);
     let interval = PooledEstimate::of(&differences).and_then(|pooled| pooled.interval(0.025)).ok_or_else(|| {
         Error::data("an interval over seeds needs at least two seeds").help("wire the results of at least two seeds")
@@ -51,24 +122,30 @@ pub fn compare(
         high: Some(interval.1),
         n: Some(rows.len() as u64),
         unit: unit(metric),
-        ..Comparison::of(metric)
+        ..Comparison::of(row.name)
     });
-    describe(report, metric, (a, b), &seeds, interval);
+    describe(report, metric, (a, b), (column, &seeds), interval);
     report.note(bootstrap(&rows, seeds.len()));
     Ok(rows)
 }
 
-fn describe(report: &mut StageReport, metric: &str, (a, b): (&str, &str), seeds: &[Difference], interval: (f64, f64)) {
+fn describe(
+    report: &mut StageReport,
+    metric: &str,
+    (a, b): (&str, &str),
+    (column, seeds): (&str, &[(&str, Difference)]),
+    interval: (f64, f64),
+) {
     let excludes = interval.0 > 0.0 || interval.1 < 0.0;
     report.summary = format!(
         "Difference of `{metric}` over {} seeds; its 95% interval {} zero.",
         seeds.len(),
         if excludes { "excludes" } else { "includes" }
     );
-    let mut table = Table::new(format!("{metric} by seed"), ["table", "problems", a, b, "difference"]);
-    for (place, d) in seeds.iter().enumerate() {
+    let mut table = Table::new(format!("{metric} by seed"), [column, "problems", a, b, "difference"]);
+    for (label, d) in seeds {
         table.row([
-            ReportCell::Number((place + 1) as f64),
+            label.parse::<f64>().map_or_else(|_| ReportCell::text(*label), ReportCell::Number),
             ReportCell::Number(d.difference.n as f64),
             ReportCell::number(d.a),
             ReportCell::number(d.b),
@@ -92,3 +169,7 @@ fn bootstrap(rows: &[PairRow], seeds: usize) -> String {
         None => "Two-level bootstrap: too few seeds.".into(),
     }
 }
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -3,12 +3,13 @@
 use super::served_model::ServedModel;
 use crate::config::{SamplingOptions, default_environment};
 use crate::environment_config::PlayOptions;
+use crate::results::MODELS_FACT;
 use crate::rollouts::StepKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::{OptionProblem, WiredInputs};
+use trainyard_core::{AxisInstance, Facts, OptionProblem, WiredInputs};
 use trainyard_lm::backend::registry;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
@@ -18,8 +19,13 @@ use trainyard_tables::SamplingParams;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvaluateConfig {
-    /// Name of each model, in their order: lower-case letters, digits and `_`. `model_1`, … if empty.
+    /// Name of each model, in their order: lower-case letters, digits and `_`. If empty, models of a matrix have the
+    /// names of their stage instances (`sft[lr=0.003,seed=1]`), and others are called `model_1`, ….
     pub names: Vec<String>,
+    /// Stage instances that the models come from; `check` sets them for several models of a matrix without `names`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-instances-of" = "models", "x-unless" = "names"))]
+    pub instances: Vec<AxisInstance>,
     /// Environment that the problems are made for.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
@@ -59,6 +65,7 @@ impl Default for EvaluateConfig {
     fn default() -> Self {
         Self {
             names: Vec::new(),
+            instances: Vec::new(),
             environment: default_environment(),
             template: TemplateOptions::default(),
             samples: 8,
@@ -146,6 +153,12 @@ impl PlayOptions for EvaluateConfig {
         (self.samples > 0).then(|| ("/sampling", self.sampling.distribution()))
     }
 
+    /// Returns the names of the evaluated models, which `compare` may name.
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
+        let names = self.model_names(inputs.get("models").copied().unwrap_or(0));
+        BTreeMap::from([("results".to_string(), Facts::from([(MODELS_FACT.to_string(), Value::from(names))]))])
+    }
+
     /// Checks the options against the number of models, and the models for the heads that they need.
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let heads = shape::without_language_head(inputs, &["models"]);
@@ -169,13 +182,31 @@ impl EvaluateConfig {
             ];
         }
         if self.names.is_empty() {
-            return self.unknown_sampled(&self.model_names(models));
+            return self
+                .instance_problems(models)
+                .into_iter()
+                .chain(self.unknown_sampled(&self.model_names(models)))
+                .collect();
         }
         if self.names.len() == models {
             return Vec::new();
         }
         let problem = OptionProblem::new("/names", format!("{models} models, but {} names", self.names.len()));
         vec![problem.help("give one name per model, in their order")]
+    }
+    /// Reports instances that do not match the models, or that share the name of a served model.
+    fn instance_problems(&self, models: usize) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if !self.instances.is_empty() && self.instances.len() != models {
+            let message = format!("{models} models, but {} instances", self.instances.len());
+            problems
+                .push(OptionProblem::new("/instances", message).help("leave `instances` out, or give one per model"));
+        }
+        for instance in self.instances.iter().filter(|instance| self.endpoints.contains_key(&instance.name)) {
+            let message = format!("a model of the input `models` is also called `{}`", instance.name);
+            problems.push(OptionProblem::new("/endpoints", message).help("give every model a unique name"));
+        }
+        problems
     }
     /// Reports entries of `sampled` that name no model.
     fn unknown_sampled(&self, names: &[String]) -> Vec<OptionProblem> {
@@ -199,7 +230,11 @@ impl EvaluateConfig {
     /// Returns the names of `count` models of the input, then those of the served models.
     pub fn model_names(&self, count: usize) -> Vec<String> {
         let numbered = || (1..=count).map(|i| format!("model_{i}")).collect();
-        let mut names = if self.names.is_empty() { numbered() } else { self.names.clone() };
+        let mut names: Vec<String> = match (self.names.is_empty(), self.instances.len() == count) {
+            (false, _) => self.names.clone(),
+            (true, true) => self.instances.iter().map(|instance| instance.name.clone()).collect(),
+            (true, false) => numbered(),
+        };
         names.extend(self.endpoints.keys().cloned());
         names
     }

@@ -73,6 +73,8 @@ Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<
 `weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, `difference_<later>_<earlier>` with \
 `_low` and `_high`; `accuracy` is that of the last model. All but the differences also by level: \
 `<metric>_<name>_level_<l>` and, with equal weights of the levels, `<metric>_<name>_mean_of_levels`.\n\n\
+Models of a matrix are called as their stage instances, `sft[lr=0.003,seed=1]`; the report shows them in one table \
+with the axes as columns, mean and standard deviation over the axis `seed`, and accuracy over a numeric axis.\n\n\
 `endpoints` names served models (`docs/endpoints.md`). They come after the models of the \
 input; their rollouts have messages and no tokens, and `requests_<name>`, `prompt_tokens_<name>`, \
 `completion_tokens_<name>` and `cost_<name>` count their usage.\n\n\

@@ -10,6 +10,7 @@ use super::twins::Twins;
 use crate::programs::ProgramTotals;
 use crate::results::ResultRow;
 use crate::stages::compare::{ProblemMetric, ProblemPairs};
+use crate::sweep::{Sweep, SweepRun};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::StageContext;
 use trainyard_api::report::{ReportCell, StageReport, Table};
@@ -64,6 +65,7 @@ impl<'a> Summary<'a> {
             self.config.samples
         );
         self.models(context, &mut report)?;
+        self.sweep(&mut report)?;
         self.levels(context, &mut report)?;
         self.differences(context, &mut report)?;
         choices::write(&self.choices(), self.names, self.rows, context, &mut report)?;
@@ -165,6 +167,26 @@ impl<'a> Summary<'a> {
             report.estimate("accuracy", e.value, interval(ProblemMetric::Accuracy, &e), e.clusters as u64);
         }
         report.table(table);
+        Ok(())
+    }
+
+    /// Writes the models of a matrix as a table with its axes as columns, and accuracy over a numeric axis.
+    fn sweep(&self, report: &mut StageReport) -> Result<()> {
+        let columns = self.columns()?;
+        let metrics: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let mut runs = Vec::new();
+        for (instance, rows) in self.config.instances.iter().zip(self.rows) {
+            let value = |column: &SummaryColumn| -> Result<Option<f64>> {
+                Ok(estimate(column.metric, rows, None)?.map(|e| e.value))
+            };
+            runs.push(SweepRun { instance, values: columns.iter().map(value).collect::<Result<_>>()? });
+        }
+        for sweep in Sweep::of_stages(&metrics, &runs) {
+            report.table(sweep.table());
+            if let Some(chart) = sweep.chart("accuracy") {
+                report.curve(chart);
+            }
+        }
         Ok(())
     }
 

@@ -14,6 +14,8 @@ use trainyard_core::{Error, Result};
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
+/// Number of characters above which a cell is broken into lines.
+const LONG: usize = 80;
 
 #[derive(Serialize)]
 struct Section {
@@ -45,6 +47,8 @@ struct HtmlCell {
     value: String,
     interval: String,
     numeric: bool,
+    /// Whether the text is broken into lines.
+    long: bool,
 }
 
 #[derive(Serialize)]
@@ -108,5 +112,6 @@ fn shown(cell: &ReportCell, numeric: bool) -> HtmlCell {
         ReportCell::Number(value) => (number(*value), String::new()),
         ReportCell::Interval { value, low, high } => interval(*value, *low, *high),
     };
-    HtmlCell { value, interval, numeric }
+    let long = value.chars().count() > LONG;
+    HtmlCell { value, interval, numeric, long }
 }

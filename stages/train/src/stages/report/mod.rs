@@ -5,6 +5,8 @@
 //! `report.md` contains the tables, and `report.json` contains everything under one schema. The output contains no
 //! times and no host names, so equal reports give equal bytes.
 
+mod config;
+mod extras;
 pub mod html;
 pub mod markdown;
 pub mod merge;
@@ -12,31 +14,15 @@ pub mod numbers;
 pub mod scale;
 pub mod svg;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub use config::ReportConfig;
+
 use serde_json::Value;
 use std::path::Path;
 use trainyard_api::report::StageReport;
-use trainyard_api::stage::Ports;
-use trainyard_api::{Stage, StageContext, port};
+use trainyard_api::stage::{Ports, refuse};
+use trainyard_api::{PreparedOptions, Stage, StageContext, port};
 use trainyard_core::error::io_error;
 use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, Error, Placement, Producers, Result};
-
-/// Options of `report`.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReportConfig {
-    /// Heading of the page.
-    pub title: String,
-    /// Sentence under the heading.
-    pub summary: String,
-}
-
-impl Default for ReportConfig {
-    fn default() -> Self {
-        Self { title: "Report".into(), summary: String::new() }
-    }
-}
 
 #[derive(Default)]
 pub struct JoinReports;
@@ -44,14 +30,19 @@ pub struct JoinReports;
 impl Stage for JoinReports {
     type Prepared = ReportConfig;
     const NAME: &'static str = "report";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
     const SUMMARY: &'static str =
         "Join reports into one self-contained HTML page with learning curves, a Markdown file and a JSON file.";
     const DOC: &'static str = "\
         Joins reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no \
         external resource), `report.md`, `report.json` and one SVG file per curve.\n\n\
         Metrics and comparisons keep their names. If several reports use a name, each gets the position of its report \
-        as a prefix, counted from 1 (`2.tokens`). A failed check on this stage fails the run and keeps the page.";
+        as a prefix, counted from 1 (`2.tokens`).\n\n\
+        Reports of a matrix are titled by their axes. A sweep, two or more instances of one stage, is one table with \
+        the axes as columns, the mean and the standard deviation of each metric over the axis `seed`, and a chart over \
+        the first numeric axis. The page ends with three of the last episodes of `trajectories` (a right one, a \
+        wrong one and the next), the params of the workflow and the digests of the reports.\n\n\
+        A failed check on this stage fails the run and keeps the page.";
     const EXAMPLE: &'static str =
         r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
     const PLACEMENT: Placement = Placement::Process;
@@ -64,12 +55,15 @@ impl Stage for JoinReports {
     }
     fn ports(&self) -> Ports {
         Ports {
-            inputs: vec![port(
-                "reports",
-                ArtifactKind::Report,
-                Cardinality::Many,
-                "Reports, in the order of the page.",
-            )],
+            inputs: vec![
+                port("reports", ArtifactKind::Report, Cardinality::Many, "Reports, in the order of the page."),
+                port(
+                    "trajectories",
+                    ArtifactKind::Trajectories,
+                    Cardinality::Many,
+                    "Rollouts of which three are shown.",
+                ),
+            ],
             outputs: vec![port(
                 "report",
                 ArtifactKind::Report,
@@ -84,24 +78,26 @@ impl Stage for JoinReports {
     }
 
     fn run(&self, config: ReportConfig, context: &mut StageContext) -> Result<()> {
-        let reports =
-            context.many("reports").iter().map(|a| StageReport::read(&a.folder)).collect::<Result<Vec<_>>>()?;
+        refuse(config.problems_with(&context.wired()))?;
+        let wired = context.many("reports");
+        let mut reports = wired.iter().map(|a| StageReport::read(&a.folder)).collect::<Result<Vec<_>>>()?;
         if reports.is_empty() {
             return Err(Error::invalid("no report to join").help("wire `reports` to the reports of other stages"));
         }
-        let joined = merge::merge(&config.title, &config.summary, &reports);
+        extras::name_axes(&config.instances, &mut reports);
+        let sweeps = extras::sweeps(&config, &reports);
+        let mut last = Vec::new();
+        last.extend(extras::episodes(context.many("trajectories"))?);
+        last.push(extras::origin(&config, wired, &reports));
+        // The added sections come last, so that the numbers in metric names are the places of the wired reports.
+        let all: Vec<StageReport> = reports.iter().chain(&sweeps).chain(&last).cloned().collect();
+        let joined = merge::merge(&config.title, &config.summary, &all);
         for (name, metric) in &joined.metrics {
             context.metric(name.clone(), metric.value);
         }
         context.comparisons.clone_from(&joined.comparisons);
-        write(&config, &reports, &joined, context.output("report")?)
-    }
-}
-
-impl trainyard_api::PreparedOptions for ReportConfig {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
+        let page: Vec<StageReport> = sweeps.into_iter().chain(reports).chain(last).collect();
+        write(&config, &page, &joined, context.output("report")?)
     }
 }
 

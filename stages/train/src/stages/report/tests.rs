@@ -103,3 +103,58 @@ fn all_files_are_written() {
     }
     assert_eq!(StageReport::read(folder.path()).unwrap().curves.len(), 1);
 }
+
+#[test]
+fn a_sweep_is_a_section_and_sections_are_titled_by_their_axes() {
+    use crate::testing::{context_in, input, input_trajectories, outputs, run_stage};
+    use serde_json::json;
+    use trainyard_tables::{EpisodeStatus, Message, Trajectory};
+    let folder = tempfile::tempdir().unwrap();
+    let mut context = context_in(folder.path(), 1, None);
+    outputs(&mut context, folder.path(), &["report"]);
+    let mut instances = Vec::new();
+    for (lr, seed, loss) in [(0.01, 1, 1.0), (0.01, 2, 3.0), (0.1, 1, 5.0)] {
+        let mut report = StageReport::new("Training");
+        report.metric("loss", loss);
+        input(&mut context, folder.path(), "reports", ArtifactKind::Report, |path| report.write(path).unwrap());
+        let axes = json!([{"axis": "lr", "value": lr}, {"axis": "seed", "value": seed}]);
+        instances.push(json!({"name": format!("sft[lr={lr},seed={seed}]"), "axes": axes}));
+    }
+    let episode = |id: &str, reward: f64| Trajectory {
+        id: id.into(),
+        reward,
+        status: EpisodeStatus::Ok,
+        messages: vec![Message::new("user", &format!("Question {id}"))],
+        ..Trajectory::default()
+    };
+    let episodes = [episode("a", 0.0), episode("b", 0.0), episode("c", 1.0), episode("d", 1.0)];
+    input_trajectories(&mut context, folder.path(), "trajectories", &episodes);
+    let options = json!({"title": "All", "instances": instances, "params": {"steps": 60}});
+    run_stage::<JoinReports>(options.clone(), &mut context).unwrap();
+    assert_eq!(context.metrics.keys().collect::<Vec<_>>(), ["1.loss", "2.loss", "3.loss"], "places of the reports");
+    let out = context.output("report").unwrap();
+    let joined = StageReport::read(out).unwrap();
+    let titles: Vec<&str> = joined.tables.iter().map(|table| table.title.as_str()).collect();
+    let shown = |id: &str, reward: u32| format!("Sample episodes: {id}, reward {reward}");
+    let expected = [
+        "Sweep of sft over lr: sft over lr".to_string(),
+        shown("d", 1),
+        shown("b", 0),
+        shown("c", 1),
+        "Params and digests: Params".into(),
+        "Params and digests: Reports".into(),
+    ];
+    assert_eq!(titles, expected);
+    let row = &joined.tables[0].rows[0];
+    assert_eq!(row[..3], [0.01, 2.0, 2.0].map(ReportCell::Number), "rate, seeds, mean loss");
+    assert_eq!(joined.curves[0].series[0].points, [[0.01, 2.0], [0.1, 5.0]]);
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    let places: Vec<usize> = ["<h2 id=\"sweep-of-sft", "Training [lr=0.01,seed=1]</h2>", ">Sample episodes</h2>"]
+        .map(|text| page.find(text).unwrap_or_else(|| panic!("`{text}`")))
+        .to_vec();
+    assert!(places.is_sorted(), "{places:?}");
+    // More instances than reports are refused.
+    let mut fewer = options;
+    fewer["instances"].as_array_mut().unwrap().pop();
+    assert!(run_stage::<JoinReports>(fewer, &mut context).unwrap_err().message.contains("2 instances"));
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use trainyard_api::InputArtifact;
 use trainyard_core::error::Context as _;
-use trainyard_core::{Chance, Result};
+use trainyard_core::{Chance, Error, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::examples::{Example, TokenizedTrajectory, expect_same_text, tokenize, unpack};
 use trainyard_tables::{TableRowReader, TokenPack, Trajectory};
@@ -21,6 +21,24 @@ pub struct SftExamples {
     pub empty: usize,
     /// Number of turns left out of the loss because their tool call failed.
     pub masked_turns: usize,
+}
+
+impl SftExamples {
+    /// Checks that there is something to train on. Errors: data, with the number of rows left out and the limit.
+    pub fn expect_any(&self, max_tokens: usize) -> Result<()> {
+        if !self.examples.is_empty() {
+            return Ok(());
+        }
+        let (rows, too_long) = (self.too_long + self.empty, self.too_long);
+        let message = format!(
+            "no trajectories to train on: of {rows} rows, {too_long} have more than {max_tokens} tokens and {} have no \
+             tokens in the loss",
+            self.empty
+        );
+        let limit = "raise `max_tokens`, or use a model with a longer context (`max_position_embeddings`)";
+        let help = if too_long > 0 { limit } else { "check that the trajectories have assistant messages" };
+        Err(Error::data(message).help(help))
+    }
 }
 
 /// Converts rows to examples, in order. `max_tokens` = token limit of a sequence.
@@ -94,6 +112,19 @@ pub fn hold_out<R>(rows: Vec<R>, problem: fn(&R) -> &String, share: f64, chance:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_are_left_out_are_counted_with_the_limit() {
+        let row = |tokens: usize| TokenizedTrajectory {
+            contexts: vec![Example { tokens: vec![0; tokens], ..Example::default() }],
+            ..TokenizedTrajectory::default()
+        };
+        let error = prepare(vec![row(70), row(80), row(3)], 64).expect_any(64).unwrap_err();
+        assert!(error.message.contains("of 3 rows, 2 have more than 64 tokens and 1 have no tokens"), "{error}");
+        assert!(error.help.unwrap().contains("max_tokens"));
+        let error = prepare(vec![row(3)], 64).expect_any(64).unwrap_err();
+        assert!(error.help.unwrap().contains("assistant messages"));
+    }
 
     #[test]
     fn problems_are_held_out_whole() {

@@ -151,6 +151,7 @@ impl Stage for Sft {
         let positions = policy.folder.config.positions();
         let max_tokens = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
         let (prepared, held) = (prepare(train, max_tokens), prepare(held, max_tokens));
+        prepared.expect_any(max_tokens)?;
         let plan = run::plan(&config, &prepared.examples)?;
         let learned = TrainableParams { learns, seed: config.seed };
         let optimizer = config.optimizer.settle(TrainingMethod::Sft, &policy.folder, learns, context);
