@@ -12,10 +12,7 @@ use trainyard_tables::Message;
 /// unsupported field, with its path.
 pub fn read(body: &Value, counts: bool) -> FieldResult<ModelRequest> {
     let fields = RequestFields::new(body, "")?;
-    fields.expect_neutral(&[
-        ("container", &[]),
-        ("mcp_servers", &[]),
-    ])?;
+    fields.expect_neutral(&[("container", &[]), ("mcp_servers", &[])])?;
     let model = fields.text("model")?.unwrap_or_default();
     let mut conversation = Vec::new();
     let system = content::text(fields.get("system"), "system")?;

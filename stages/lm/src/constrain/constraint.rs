@@ -57,7 +57,7 @@ impl GrammarConstraint {
         allowed.dedup();
         allowed
     }
-    /// Adds the ordinary tokens that can come next. The state after the bytes that two neighbors share is computed once.
+    /// Adds the ordinary tokens that can come next. States of the bytes that two neighbors share are computed once.
     fn walk(&mut self, tokens: &TokenBytes, allowed: &mut Vec<u32>) {
         let limit = self.recognizer.work() + MAX_WORK;
         let mut reached = vec![self.state];

@@ -6,7 +6,7 @@
 //!
 //! A grammar is a set of texts as bytes. The recognizer computes states when they are needed, so the cost depends on
 //! what a turn reaches and not on the size of a schema's automaton. Everything that it writes is JSON that validates;
-//! of the valid texts some cannot be written, such as numbers with an exponent (`docs/design/0042-constrained.md`).
+//! of the valid texts some cannot be written, such as numbers with an exponent (`docs/serving.md`).
 
 mod constraint;
 mod frames;

@@ -108,7 +108,10 @@ fn tokens_of_several_bytes_are_permitted_where_their_text_is() {
     let colon = tokenizer.token_id("\":").unwrap();
     let allowed = constraint.allowed();
     assert!(!allowed.contains(&end) && !allowed.contains(&colon));
-    assert!(allowed.contains(&tokenizer.token_id("\"}").unwrap()), "the end of the text and of the object in one token");
+    assert!(
+        allowed.contains(&tokenizer.token_id("\"}").unwrap()),
+        "the end of the text and of the object in one token"
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub struct TextRule {
     max: Option<u32>,
 }
 
-/// What the last bytes began.
+/// An incomplete character or escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Pending {
     Nothing,

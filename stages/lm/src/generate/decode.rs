@@ -118,7 +118,6 @@ fn draw(
     if entry.is_full() {
         return;
     }
-    // The turn cannot go on if no token may follow.
     let forbidden = match entry.forbidden(model.vocabulary as u32) {
         Ok(forbidden) => forbidden,
         Err(finish) => {

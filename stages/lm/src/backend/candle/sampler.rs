@@ -123,8 +123,8 @@ impl CandleDecode {
     fn draw(&self, hidden: &Tensor, waiting: Vec<PendingDraw<'_>>, version: u32, positions: usize) -> Result<()> {
         let mut alike: BTreeMap<(u64, u64, u32), Vec<PendingDraw<'_>>> = BTreeMap::new();
         for (row, entry) in waiting {
-            if entry.constraint.is_some() && forbid(entry, self.0.config.vocab_size).is_none() {
-                entry.state.finish = Some(SequenceFinish::Length);
+            if let Err(finish) = entry.forbidden(self.0.config.vocab_size as u32) {
+                entry.state.finish = Some(finish);
                 continue;
             }
             let SamplingParams { temperature, top_p, top_k } = entry.sampling;
@@ -213,7 +213,7 @@ impl CandleDecode {
     }
 }
 
-/// Returns the tokens that the constraint of a sequence forbids, or `None` if no token can follow or it has none.
+/// Returns the tokens that the constraint of a sequence forbids; `None` without a constraint.
 fn forbid(entry: &mut SequenceEntry<KvSlotHandle>, vocabulary: usize) -> Option<ForbiddenTokens> {
     entry.forbidden(vocabulary as u32).ok().flatten()
 }

@@ -1,8 +1,8 @@
 //! Compiles JSON Schemas to grammars of their values.
 //!
 //! A grammar may write fewer values than a schema permits and never others: properties that an object does not declare
-//! are written only where it declares none, and integers have at most 15 digits. A keyword whose values would have to be
-//! checked after they are written (`pattern`, `uniqueItems`, `not`) is refused with its place.
+//! are written only where it declares none, and integers have at most 15 digits. A keyword that must be checked after
+//! the value is written (`pattern`, `uniqueItems`, `not`) is refused with its place.
 
 mod alternatives;
 mod containers;
@@ -47,8 +47,9 @@ impl<'a> SchemaCompiler<'a> {
         self.value(self.root, "")
     }
     /// Returns the node of all JSON objects.
-    pub fn any_object(builder: &'a mut GrammarBuilder) -> NodeId {
-        let mut compiler = SchemaCompiler::new(builder, &Value::Bool(true));
+    pub fn any_object(builder: &mut GrammarBuilder) -> NodeId {
+        let root = Value::Bool(true);
+        let mut compiler = SchemaCompiler::new(builder, &root);
         let any = compiler.any();
         compiler.free_object(any, u32::MAX)
     }

@@ -1,7 +1,8 @@
 //! Compiles the schemas of strings, numbers and listed values.
 
+use super::SchemaCompiler;
 use super::fields::{SchemaFields, unsupported};
-use super::{SchemaCompiler, formats};
+use super::formats;
 use crate::constrain::grammar::{Node, NodeId};
 use crate::constrain::number::{NumberBounds, NumberRule};
 use serde_json::Value;
