@@ -136,9 +136,14 @@ fn thoughts_and_calls_precede_the_form() {
     let tag = call.replace("{\"a\": 2}", "{\"a\": \"</tool_call>\"}");
     let answer = "{\"a\": [1]}";
     let form = ModelRequest { output: OutputForm::JsonObject, ..chat_request_with_tool("x") };
-    for (text, permitted) in
-        [(answer, true), (call, true), (&two, true), (&wrong_tool, false), ("[1]", false), (&tag, false)]
-    {
+    for (text, permitted) in [
+        (answer, true),
+        (call, true),
+        (two.as_str(), true),
+        (wrong_tool.as_str(), false),
+        ("[1]", false),
+        (tag.as_str(), false),
+    ] {
         assert_eq!(permits(&form, "hermes", None, text), permitted, "{text}");
     }
     let forced = ModelRequest { tool_choice: ApiToolChoice::Required, ..form.clone() };

@@ -74,6 +74,9 @@ impl Recognizer {
     pub fn step_literal(&mut self, state: StateId, text: &[u8]) -> StateId {
         let mut stacks: Vec<StackId> = self.states[state as usize].to_vec();
         for byte in text {
+            if stacks.is_empty() {
+                return DEAD;
+            }
             let mut after = Vec::new();
             for stack in stacks {
                 if let Some((Frame::Literal(..), _)) = self.stacks.pop(stack)

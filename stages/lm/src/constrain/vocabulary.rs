@@ -12,6 +12,8 @@ pub struct TokenBytes {
     /// Added tokens, such as `<tool_call>`, which free text does not contain.
     pub(super) added: Vec<(u32, Vec<u8>)>,
     by_id: BTreeMap<u32, Vec<u8>>,
+    /// Bytes of the ordinary tokens that are no longer than a character.
+    short: HashSet<Vec<u8>>,
 }
 
 /// A token with the bytes that it shares with the one before it.
@@ -47,13 +49,14 @@ impl TokenBytes {
         }
         ordinary.sort();
         let by_id = ordinary.iter().map(|(bytes, id)| (*id, bytes.clone())).chain(added.iter().cloned()).collect();
+        let short = ordinary.iter().map(|(bytes, _)| bytes).filter(|bytes| bytes.len() <= 4).cloned().collect();
         let mut sorted: Vec<SortedToken> = Vec::with_capacity(ordinary.len());
         for (bytes, id) in ordinary {
             let before = sorted.last().map_or(&[][..], |token| token.bytes.as_slice());
             let shared = before.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
             sorted.push(SortedToken { bytes, shared, id });
         }
-        Ok(Self { sorted, added, by_id })
+        Ok(Self { sorted, added, by_id, short })
     }
     /// Returns the bytes of a token, or `None` if it writes none.
     pub fn of(&self, id: u32) -> Option<&[u8]> {
@@ -61,7 +64,6 @@ impl TokenBytes {
     }
     /// Checks that every text can be written. Errors: invalid, with the first character that no token writes.
     pub(super) fn expect_writable<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Result<()> {
-        let single: HashSet<&[u8]> = self.sorted.iter().map(|token| token.bytes.as_slice()).collect();
         for text in texts {
             if self.added.iter().any(|(_, added)| added == text) {
                 continue;
@@ -69,7 +71,7 @@ impl TokenBytes {
             for character in String::from_utf8_lossy(text).chars() {
                 let mut buffer = [0; 4];
                 let bytes = character.encode_utf8(&mut buffer).as_bytes();
-                if !single.contains(bytes) && !bytes.iter().all(|byte| single.contains(&[*byte][..])) {
+                if !self.short.contains(bytes) && !bytes.iter().all(|byte| self.short.contains(&[*byte][..])) {
                     let message = format!("the model's tokenizer cannot write `{}`", character.escape_debug());
                     return Err(Error::invalid(message).help("use names and values that its vocabulary contains"));
                 }

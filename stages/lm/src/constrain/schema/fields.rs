@@ -67,7 +67,7 @@ impl<'a> SchemaFields<'a> {
     pub fn types(&self) -> Result<Vec<&'a str>> {
         let wrong = || unsupported(&self.at("type"), "must be a name or a list of names");
         match self.get("type") {
-            Some(Value::String(kind)) => Ok(vec![kind]),
+            Some(Value::String(kind)) => Ok(vec![kind.as_str()]),
             Some(Value::Array(kinds)) if !kinds.is_empty() => {
                 kinds.iter().map(|kind| kind.as_str().ok_or_else(wrong)).collect()
             }
