@@ -139,6 +139,67 @@ fn a_trained_model_is_served_until_a_signal_comes() {
 }
 
 #[test]
+fn responses_have_the_form_that_requests_give() {
+    let s = made();
+    let served = Served::start(&s, &["--name", "agent"]);
+    let schema = json!({"type": "object", "required": ["city", "warm"], "additionalProperties": false, "properties": {
+        "city": {"type": "string", "minLength": 1, "maxLength": 8}, "warm": {"type": "boolean"}}});
+    let has_form = |text: &Value| {
+        let value: Value = serde_json::from_str(text.as_str().unwrap()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let length = value["city"].as_str().unwrap().chars().count();
+        assert!((1..=8).contains(&length) && value["warm"].is_boolean(), "{value}");
+        assert_eq!(value.as_object().unwrap().len(), 2, "{value}");
+    };
+    let bounded = |seed: u64| {
+        let mut body = chat("weather?");
+        (body["max_tokens"], body["seed"]) = (json!(700), json!(seed));
+        body
+    };
+    for seed in 0..4 {
+        let mut body = bounded(seed);
+        body["response_format"] = json!({"type": "json_schema", "json_schema": {"name": "w", "schema": schema}});
+        let (status, answer) = served.ask("/v1/chat/completions", &body);
+        assert_eq!((status, &answer["choices"][0]["finish_reason"]), (200, &json!("stop")), "{answer}");
+        has_form(&answer["choices"][0]["message"]["content"]);
+    }
+    let (status, answer) = served.ask(
+        "/v1/responses",
+        &json!({"model": "agent", "input": "weather?", "max_output_tokens": 700, "seed": 1, "temperature": 1.0,
+            "text": {"format": {"type": "json_schema", "name": "w", "schema": schema}}}),
+    );
+    assert_eq!(status, 200, "{answer}");
+    has_form(&answer["output"][0]["content"][0]["text"]);
+
+    let tool = |name: &str| json!({"type": "function", "function": {"name": name, "parameters": schema}});
+    for (choice, names) in [
+        (json!("required"), &["look", "ask"][..]),
+        (json!({"type": "function", "function": {"name": "ask"}}), &["ask"][..]),
+    ] {
+        let mut body = bounded(2);
+        (body["tools"], body["tool_choice"]) = (json!([tool("look"), tool("ask")]), choice);
+        body["parallel_tool_calls"] = json!(false);
+        let (status, answer) = served.ask("/v1/chat/completions", &body);
+        assert_eq!((status, &answer["choices"][0]["finish_reason"]), (200, &json!("tool_calls")), "{answer}");
+        let function = &answer["choices"][0]["message"]["tool_calls"][0]["function"];
+        assert!(names.contains(&function["name"].as_str().unwrap()), "{answer}");
+        has_form(&function["arguments"]);
+    }
+    let (status, answer) = served.ask(
+        "/v1/messages",
+        &json!({"model": "agent", "max_tokens": 700, "messages": [{"role": "user", "content": "x"}],
+            "tools": [{"name": "look", "input_schema": schema}], "tool_choice": {"type": "any"}}),
+    );
+    let blocks = answer["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    assert!(status == 200 && blocks.iter().any(|block| block["name"] == "look"), "{answer}");
+
+    let mut body = bounded(1);
+    let unsupported = json!({"type": "string", "pattern": "a+"});
+    body["response_format"] = json!({"type": "json_schema", "json_schema": {"name": "p", "schema": unsupported}});
+    let (status, answer) = served.ask("/v1/chat/completions", &body);
+    assert!(status == 400 && answer["error"]["message"].to_string().contains("/pattern"), "{answer}");
+}
+
+#[test]
 fn mistakes_of_the_command_are_told_at_once() {
     let s = made();
     let mistaken = |args: &[&str]| s.run(&[&["serve-model", "--bind", "127.0.0.1:0"], args].concat()).code(2);

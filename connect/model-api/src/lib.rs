@@ -18,7 +18,7 @@ pub mod turn_parser;
 
 pub use error::ModelApiError;
 pub use handler::{Caller, ModelCard, ModelHandler, PendingRequest, ResponseSender};
-pub use request::{ApiKind, ApiTool, ApiToolChoice, ModelPrompt, ModelRequest};
+pub use request::{ApiKind, ApiTool, ApiToolChoice, ModelPrompt, ModelRequest, OutputForm};
 pub use response::{
     ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, ResponseChoice, SampledToken, TopLogprob, Usage,
 };

@@ -41,13 +41,36 @@ pub struct ApiTool {
 }
 
 /// Whether the model may call tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ApiToolChoice {
     /// The model decides.
     #[default]
     Auto,
     /// No calls: the tools are hidden from the model.
     None,
+    /// At least one call of any tool.
+    Required,
+    /// One call of this tool.
+    Named(String),
+}
+
+impl ApiToolChoice {
+    /// Returns whether the turn must be a call.
+    pub fn is_forced(&self) -> bool {
+        matches!(self, Self::Required | Self::Named(_))
+    }
+}
+
+/// Form of the text of a response.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum OutputForm {
+    /// Any text.
+    #[default]
+    Text,
+    /// A JSON object.
+    JsonObject,
+    /// A JSON value of this JSON Schema.
+    Schema(Value),
 }
 
 /// A request. The handler chooses values for the fields that are `None` or empty.
@@ -63,6 +86,8 @@ pub struct ModelRequest {
     pub tools: Vec<ApiTool>,
     /// Whether the tools may be called.
     pub tool_choice: ApiToolChoice,
+    /// Form of the response's text. Calls are not bound by it.
+    pub output: OutputForm,
     /// Whether one turn may contain several calls; otherwise the turn ends with its first call.
     pub parallel_calls: bool,
     /// Temperature from 0 (greedy).
@@ -117,6 +142,7 @@ impl ModelRequest {
             prompt,
             tools: Vec::new(),
             tool_choice: ApiToolChoice::Auto,
+            output: OutputForm::Text,
             parallel_calls: true,
             temperature: None,
             top_p: None,

@@ -81,6 +81,13 @@ impl TurnParser {
     pub fn is_thinking(&self) -> bool {
         matches!(self.state, TurnParserState::Thought(_))
     }
+    /// Returns the tag that ends the thought, within a thought.
+    pub fn closing_tag(&self) -> Option<&'static str> {
+        match self.state {
+            TurnParserState::Thought(close) => Some(close),
+            _ => None,
+        }
+    }
     /// Returns whether calls have begun.
     pub fn in_calls(&self) -> bool {
         self.state == TurnParserState::Calls

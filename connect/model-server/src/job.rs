@@ -2,7 +2,7 @@
 
 use super::choice_decoder::ChoiceDecoder;
 use trainyard_core::Chance;
-use trainyard_lm::generate::SequenceId;
+use trainyard_lm::generate::{SequenceId, TokenConstraint};
 use trainyard_model_api::{ModelRequest, ResponseChoice, ResponseSender};
 use trainyard_tables::SamplingParams;
 
@@ -15,6 +15,8 @@ pub struct SamplingJob {
     /// Random source of the job: choices with equal sources have equal tokens.
     pub draws: Chance,
     pub stop_tokens: Vec<u32>,
+    /// Rule of every choice, if the request gives the form of its response.
+    pub constraint: Option<Box<dyn TokenConstraint>>,
     /// Maximum tokens of a turn.
     pub max_tokens: usize,
     /// Decoders of the choices, as many as requested.

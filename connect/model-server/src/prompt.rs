@@ -1,7 +1,10 @@
 //! Builds the tokens of a request's prompt.
 
 use super::calls::{self, ToolCallStyle};
+use super::output;
+use std::sync::Arc;
 use trainyard_envs::formats::ToolFormat;
+use trainyard_lm::constrain::Grammar;
 use trainyard_lm::template::ChatEncoder;
 use trainyard_model_api::turn_parser::{CallMarker, TurnParser, call_markers};
 use trainyard_model_api::{ModelApiError, ModelPrompt, ModelRequest};
@@ -14,6 +17,8 @@ pub struct PreparedPrompt {
     pub parser: TurnParser,
     /// Parser of the calls, if tools are offered.
     pub format: Option<Box<dyn ToolFormat>>,
+    /// Permitted responses, if the request gives their form.
+    pub grammar: Option<Arc<Grammar>>,
 }
 
 /// Characters at the prompt's end that are searched for an opened thought.
@@ -25,8 +30,8 @@ pub fn prepare(
     style: ToolCallStyle,
     request: &ModelRequest,
 ) -> Result<PreparedPrompt, ModelApiError> {
-    let plain = |tokens: Vec<u32>| PreparedPrompt { tokens, parser: TurnParser::plain(), format: None };
-    let prepared = match &request.prompt {
+    let plain = |tokens: Vec<u32>| PreparedPrompt { tokens, parser: TurnParser::plain(), format: None, grammar: None };
+    let mut prepared = match &request.prompt {
         ModelPrompt::Tokens(tokens) => plain(tokens.clone()),
         ModelPrompt::Text(text) => {
             plain(chat.tokenizer().encode(text).map_err(|e| ModelApiError::from(e.at("`prompt`")))?)
@@ -39,11 +44,12 @@ pub fn prepare(
             let none: &'static [CallMarker] = &[];
             let markers = if format.is_some() { call_markers(style.format()) } else { none };
             let end = text.floor_char_boundary(text.len().saturating_sub(THINKING_TAG_WINDOW));
-            PreparedPrompt { tokens, parser: TurnParser::new(markers, &text[end..]), format }
+            PreparedPrompt { tokens, parser: TurnParser::new(markers, &text[end..]), format, grammar: None }
         }
     };
     if prepared.tokens.is_empty() {
         return Err(ModelApiError::invalid_field("prompt", "the prompt has no tokens"));
     }
+    prepared.grammar = output::grammar(request, prepared.format.as_deref(), prepared.parser.closing_tag())?;
     Ok(prepared)
 }

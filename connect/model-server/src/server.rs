@@ -3,16 +3,19 @@
 use super::calls::ToolCallStyle;
 use super::choice_decoder::ChoiceDecoder;
 use super::job::SamplingJob;
+use super::output;
 use super::prompt::{self, PreparedPrompt};
 use super::worker::SamplingWorker;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::formats::ToolFormat;
 use trainyard_lm::GenerationConfig;
 use trainyard_lm::backend::Sampler;
+use trainyard_lm::constrain::{Grammar, GrammarConstraint, TokenBytes};
+use trainyard_lm::generate::TokenConstraint;
 use trainyard_lm::template::ChatEncoder;
 use trainyard_model_api::{
     ApiKind, Caller, ModelApiError, ModelCard, ModelHandler, ModelRequest, PendingRequest, ResponseSender,
@@ -34,6 +37,14 @@ pub struct ModelServerOptions {
     pub chance: Chance,
 }
 
+/// A request's prompt and the rules of its sampling.
+struct PreparedJob {
+    prepared: PreparedPrompt,
+    max_tokens: usize,
+    stop_tokens: Vec<u32>,
+    constraint: Option<Box<dyn TokenConstraint>>,
+}
+
 /// A served model. Dropping it completes the accepted requests first.
 pub struct ModelServer {
     chat: Arc<ChatEncoder>,
@@ -41,6 +52,8 @@ pub struct ModelServer {
     options: ModelServerOptions,
     call_style: ToolCallStyle,
     positions: usize,
+    /// Bytes of the tokens, read when a request first gives the form of its response.
+    token_bytes: OnceLock<Result<Arc<TokenBytes>>>,
     /// Number of requests so far.
     number: AtomicU64,
     waiting: Arc<AtomicUsize>,
@@ -80,6 +93,7 @@ impl ModelServer {
             options,
             call_style: style,
             positions,
+            token_bytes: OnceLock::new(),
             number: AtomicU64::new(0),
             waiting,
             jobs: Mutex::new(Some(jobs)),
@@ -108,27 +122,46 @@ impl ModelServer {
             Err(ModelApiError::too_long(prompt, requested, self.positions))
         }
     }
-    /// Returns the prompt and the token limit of a request. Errors: a request that the server does not support.
-    fn prepare(&self, request: &ModelRequest) -> Result<(PreparedPrompt, usize), ModelApiError> {
+    /// Returns everything that sampling needs. Errors: a request that the server does not support.
+    fn prepare(&self, request: &ModelRequest) -> Result<PreparedJob, ModelApiError> {
         let prepared = prompt::prepare(&self.chat, self.call_style, request)?;
         let max_tokens = self.limit(request, prepared.tokens.len())?;
         let batch = self.options.max_batch;
         if request.n > batch {
             return Err(ModelApiError::invalid_field("n", format!("`n` is {}, but the maximum is {batch}", request.n)));
         }
-        Ok((prepared, max_tokens))
+        let stop_tokens = self.stop_tokens(request);
+        let constraint = match &prepared.grammar {
+            None => None,
+            Some(grammar) => Some(self.constraint(request, grammar, &stop_tokens)?),
+        };
+        Ok(PreparedJob { prepared, max_tokens, stop_tokens, constraint })
     }
-    fn job(
-        &self,
-        request: ModelRequest,
-        reply: ResponseSender,
-        (prepared, max_tokens): (PreparedPrompt, usize),
-    ) -> SamplingJob {
-        let chance = self.options.chance.child("request", &[self.number.fetch_add(1, Ordering::Relaxed)]);
+    /// Returns the tokens that end a turn.
+    fn stop_tokens(&self, request: &ModelRequest) -> Vec<u32> {
         let mut stop_tokens = request.stop_tokens.clone();
         if !request.ignore_end {
             stop_tokens.extend_from_slice(self.chat.stop_tokens());
         }
+        stop_tokens
+    }
+    fn constraint(
+        &self,
+        request: &ModelRequest,
+        grammar: &Arc<Grammar>,
+        stop_tokens: &[u32],
+    ) -> Result<Box<dyn TokenConstraint>, ModelApiError> {
+        let tokens = self.token_bytes.get_or_init(|| TokenBytes::new(self.chat.tokenizer()).map(Arc::new)).clone();
+        let made = tokens.and_then(|tokens| GrammarConstraint::new(tokens, grammar.clone(), stop_tokens));
+        let constraint = made.map_err(|error| {
+            let param = Some(output::field(request).to_string());
+            ModelApiError { param, ..ModelApiError::from(error) }
+        })?;
+        Ok(Box::new(constraint))
+    }
+    fn job(&self, request: ModelRequest, reply: ResponseSender, parts: PreparedJob) -> SamplingJob {
+        let PreparedJob { prepared, max_tokens, stop_tokens, constraint } = parts;
+        let chance = self.options.chance.child("request", &[self.number.fetch_add(1, Ordering::Relaxed)]);
         let format: Option<Arc<dyn ToolFormat>> = prepared.format.map(Arc::from);
         let turn = |choice| ChoiceDecoder::new(&request, choice, prepared.parser.clone(), format.clone(), chance);
         SamplingJob {
@@ -137,6 +170,7 @@ impl ModelServer {
             draws: request.seed.map_or(chance, Chance::new),
             tokens: prepared.tokens,
             stop_tokens,
+            constraint,
             max_tokens,
             request,
             reply,

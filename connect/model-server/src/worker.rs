@@ -91,6 +91,9 @@ impl SamplingWorker {
                     max_new_tokens: job.max_tokens,
                 })?;
                 sequences.push(Some(id));
+                if let Some(constraint) = &job.constraint {
+                    self.sampler.constrain(id, constraint.fork())?;
+                }
                 if let Some(top @ 1..) = job.request.logprobs {
                     self.sampler.list_top(id, top)?;
                 }

@@ -52,6 +52,8 @@ impl RequestReader<'_> {
             ("stop_token_ids", !request.stop_tokens.is_empty()),
             ("ignore_eos", request.ignore_end),
             ("prompt_logprobs", request.prompt_logprobs),
+            ("tool_choice", request.tool_choice.is_forced()),
+            ("response_format", request.output != serving::OutputForm::Text),
         ] {
             if is_set {
                 let message = format!("`{param}` is not supported in episodes, which sample one turn at a time");

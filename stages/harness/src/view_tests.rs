@@ -105,6 +105,8 @@ fn unsupported_fields_are_rejected() {
         (serving::ModelRequest { n: 2, ..good.clone() }, "n"),
         (serving::ModelRequest { stop_tokens: vec![1], ..good.clone() }, "stop_token_ids"),
         (serving::ModelRequest { ignore_end: true, ..good.clone() }, "ignore_eos"),
+        (serving::ModelRequest { tool_choice: serving::ApiToolChoice::Required, ..good.clone() }, "tool_choice"),
+        (serving::ModelRequest { output: serving::OutputForm::JsonObject, ..good.clone() }, "response_format"),
         (serving::ModelRequest { prompt: ModelPrompt::Text("x".into()), ..good.clone() }, "prompt"),
         (model_request(vec![Message::new("user", "?"), Message::new("assistant", "So")], Vec::new()), "messages"),
     ] {

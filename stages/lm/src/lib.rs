@@ -11,6 +11,7 @@ pub mod backend;
 pub mod batch;
 pub mod checkpoint;
 pub mod config;
+pub mod constrain;
 pub mod decoder;
 pub mod examples;
 pub mod families;

@@ -105,7 +105,7 @@ fn calls(fields: &RequestFields<'_>) -> FieldResult<Vec<ApiToolCall>> {
 mod tests {
     use super::*;
     use crate::error::ModelApiError;
-    use crate::request::{ApiTool, ApiToolChoice};
+    use crate::request::{ApiTool, ApiToolChoice, OutputForm};
 
     /// The request is that of `client.chat.completions.create` of the package `openai` in the second turn of an agent.
     #[test]
@@ -155,6 +155,25 @@ mod tests {
     }
 
     #[test]
+    fn form_and_forced_call_are_read() {
+        let of = |choice: Value, form: Value| {
+            let body = json!({"messages": [{"role": "user", "content": "x"}], "tool_choice": choice,
+                "response_format": form, "tools": [{"type": "function", "function": {"name": "sum"}}]});
+            let request = read(&body).unwrap();
+            (request.tool_choice, request.output)
+        };
+        let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "string"}}});
+        let named = json!({"type": "function", "function": {"name": "sum"}});
+        let sum = ApiToolChoice::Named("sum".into());
+        assert_eq!(of(named, schema), (sum, OutputForm::Schema(json!({"type": "string"}))));
+        assert_eq!(
+            of(json!("required"), json!({"type": "json_object"})),
+            (ApiToolChoice::Required, OutputForm::JsonObject)
+        );
+        assert_eq!(of(json!("auto"), json!({"type": "text"})), (ApiToolChoice::Auto, OutputForm::Text));
+    }
+
+    #[test]
     fn invalid_fields_are_reported_with_paths() {
         let messages = json!([{"role": "user", "content": "x"}]);
         let of = |body: Value| -> ModelApiError { read(&body).unwrap_err() };
@@ -173,9 +192,13 @@ mod tests {
             ("top_p", json!(0), "top_p"),
             ("top_logprobs", json!(2), "top_logprobs"),
             ("frequency_penalty", json!(0.5), "frequency_penalty"),
-            ("response_format", json!({"type": "json_object"}), "response_format"),
+            ("response_format", json!({"type": "json_schema"}), "response_format.schema"),
+            ("response_format", json!({"type": "regex"}), "response_format.type"),
             ("logit_bias", json!({"5": -100}), "logit_bias"),
             ("tool_choice", json!("required"), "tool_choice"),
+            ("tool_choice", json!("some"), "tool_choice"),
+            ("tool_choice", json!({"type": "function", "function": {"name": "f"}}), "tool_choice"),
+            ("tool_choice", json!({"type": "custom"}), "tool_choice.type"),
             ("functions", json!([{"name": "f"}]), "functions"),
             ("stop", json!(["a", ""]), "stop"),
             ("stop", json!(3), "stop"),

@@ -1,7 +1,7 @@
 //! Reads the fields that OpenAI's APIs share, including vLLM's extensions.
 
 use super::fields::{FieldResult, RequestFields};
-use crate::request::{ApiTool, ApiToolChoice, ModelRequest};
+use crate::request::{ApiTool, ApiToolChoice, ModelRequest, OutputForm};
 use serde_json::{Map, Value, json};
 
 /// Maximum choices for one prompt.
@@ -32,9 +32,9 @@ pub fn sampling(fields: &RequestFields<'_>, request: &mut ModelRequest) -> Field
         ("guided_choice", &[]),
         ("guided_grammar", &[]),
         ("structured_outputs", &[]),
-        ("response_format", &[json!({"type": "text"})]),
         ("spaces_between_special_tokens", &[json!(true)]),
     ])?;
+    request.output = output(fields, "response_format")?;
     request.temperature = fields.number("temperature", 0.0..=100.0)?;
     request.top_p = fields.number("top_p", 0.0..=1.0)?;
     if request.top_p == Some(0.0) {
@@ -64,6 +64,29 @@ pub fn sampling(fields: &RequestFields<'_>, request: &mut ModelRequest) -> Field
     // Samplers compute the probabilities of the prompt's tokens, but not their ranks.
     request.prompt_logprobs = fields.count("prompt_logprobs", 0..=0)?.is_some();
     Ok(())
+}
+
+/// Reads the form of the response. A schema is in the object `json_schema` or next to the type.
+pub fn output(fields: &RequestFields<'_>, key: &str) -> FieldResult<OutputForm> {
+    let Some(value) = fields.get(key).filter(|value| value.as_object().is_none_or(|map| !map.is_empty())) else {
+        return Ok(OutputForm::Text);
+    };
+    let path = fields.path(key);
+    let outer = RequestFields::new(value, &path)?;
+    match outer.required("type")? {
+        "text" => Ok(OutputForm::Text),
+        "json_object" => Ok(OutputForm::JsonObject),
+        "json_schema" => {
+            let inner_path = outer.path("json_schema");
+            let inner = match outer.get("json_schema") {
+                Some(inner) => RequestFields::new(inner, &inner_path)?,
+                None => outer,
+            };
+            let schema = inner.object("schema")?.ok_or_else(|| inner.wrong("schema", "is missing"))?;
+            Ok(OutputForm::Schema(Value::Object(schema.clone())))
+        }
+        _ => Err(outer.unsupported("type")),
+    }
 }
 
 /// Reads the limit of sampled tokens, from the first of `keys` that is present.
@@ -172,13 +195,35 @@ pub fn tools(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldRes
         None => ApiToolChoice::Auto,
         Some(Value::String(choice)) if choice == "auto" => ApiToolChoice::Auto,
         Some(Value::String(choice)) if choice == "none" => ApiToolChoice::None,
-        Some(_) => return Err(forced(fields)),
+        Some(Value::String(choice)) if choice == "required" => ApiToolChoice::Required,
+        Some(Value::String(_)) => {
+            return Err(fields.wrong("tool_choice", "must be auto, none, required or a function"));
+        }
+        Some(value) => ApiToolChoice::Named(named(value)?),
     };
-    Ok(())
+    expect_offered(fields, request)
 }
 
-/// Returns the refusal of a forced call, which is not supported.
-pub fn forced(fields: &RequestFields<'_>) -> crate::error::ModelApiError {
-    let problem = "forces a call, which this server does not support; use `auto` or `none`";
-    fields.wrong("tool_choice", problem).code("unsupported_parameter")
+/// Reads the name of the tool that a choice forces.
+fn named(value: &Value) -> FieldResult<String> {
+    let outer = RequestFields::new(value, "tool_choice")?;
+    if outer.required("type")? != "function" {
+        return Err(outer.unsupported("type"));
+    }
+    let inner = outer.get("function").map(|function| RequestFields::new(function, "tool_choice.function"));
+    Ok(inner.transpose()?.unwrap_or(outer).required("name")?.to_string())
+}
+
+/// Checks that the tools of a forced call are offered.
+pub fn expect_offered(fields: &RequestFields<'_>, request: &ModelRequest) -> FieldResult<()> {
+    let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
+    match &request.tool_choice {
+        ApiToolChoice::Required if request.tools.is_empty() => {
+            Err(fields.wrong("tool_choice", "forces a call, but the request offers no tools"))
+        }
+        ApiToolChoice::Named(name) if !offered(name) => {
+            Err(fields.wrong("tool_choice", &format!("forces a call of `{name}`, which is not among the tools")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -3,7 +3,7 @@
 use super::common;
 use super::content;
 use super::fields::{FieldResult, RequestFields, wrong};
-use crate::request::{ApiKind, ApiTool, ApiToolChoice, ModelPrompt, ModelRequest};
+use crate::request::{ApiKind, ApiTool, ApiToolChoice, ModelPrompt, ModelRequest, OutputForm};
 use crate::response::{ApiToolCall, calls_text};
 use serde_json::{Value, json};
 use trainyard_tables::Message;
@@ -12,12 +12,7 @@ use trainyard_tables::Message;
 /// unsupported field, with its path.
 pub fn read(body: &Value, counts: bool) -> FieldResult<ModelRequest> {
     let fields = RequestFields::new(body, "")?;
-    fields.expect_neutral(&[
-        ("container", &[]),
-        ("mcp_servers", &[]),
-        ("output_config", &[]),
-        ("output_format", &[]),
-    ])?;
+    fields.expect_neutral(&[("container", &[]), ("mcp_servers", &[])])?;
     let model = fields.text("model")?.unwrap_or_default();
     let mut conversation = Vec::new();
     let system = content::text(fields.get("system"), "system")?;
@@ -50,8 +45,17 @@ pub fn read(body: &Value, counts: bool) -> FieldResult<ModelRequest> {
     request.stream = fields.flag("stream")?.unwrap_or(false);
     common::variables(&fields, &mut request)?;
     thinking(&fields, &mut request)?;
+    request.output = output(&fields)?;
     tools(&fields, &mut request)?;
     Ok(request)
+}
+
+/// Reads the form of the response, as `output_config.format` or, of older clients, as `output_format`.
+fn output(fields: &RequestFields<'_>) -> FieldResult<OutputForm> {
+    match fields.get("output_config") {
+        None => common::output(fields, "output_format"),
+        Some(config) => common::output(&RequestFields::new(config, "output_config")?, "format"),
+    }
 }
 
 /// Reads whether the model thinks, as the variable `enable_thinking` of templates such as Qwen's.
@@ -87,10 +91,12 @@ fn tools(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<
     request.tool_choice = match choice.required("type")? {
         "auto" => ApiToolChoice::Auto,
         "none" => ApiToolChoice::None,
-        _ => return Err(common::forced(fields)),
+        "any" => ApiToolChoice::Required,
+        "tool" => ApiToolChoice::Named(choice.required("name")?.to_string()),
+        _ => return Err(choice.wrong("type", "must be auto, none, any or tool")),
     };
     request.parallel_calls = !choice.flag("disable_parallel_tool_use")?.unwrap_or(false);
-    Ok(())
+    common::expect_offered(fields, request)
 }
 
 /// Reads one message into `conversation`. A user message with tool results becomes several messages.
@@ -195,6 +201,20 @@ mod tests {
     }
 
     #[test]
+    fn forced_calls_and_forms_are_read() {
+        let of = |choice: Value| {
+            let body = json!({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}],
+                "tools": [{"name": "sum"}], "tool_choice": choice,
+                "output_config": {"format": {"type": "json_schema", "schema": {"type": "string"}}}});
+            read(&body, false).unwrap()
+        };
+        assert_eq!(of(json!({"type": "any"})).tool_choice, ApiToolChoice::Required);
+        let named = of(json!({"type": "tool", "name": "sum"}));
+        assert_eq!(named.tool_choice, ApiToolChoice::Named("sum".into()));
+        assert_eq!(named.output, OutputForm::Schema(json!({"type": "string"})));
+    }
+
+    #[test]
     fn invalid_fields_are_reported_with_paths() {
         let messages = json!([{"role": "user", "content": "x"}]);
         for (key, value, param) in [
@@ -212,6 +232,9 @@ mod tests {
             ),
             ("tools", json!([{"type": "bash_20250124", "name": "bash"}]), "tools[0].type"),
             ("tool_choice", json!({"type": "any"}), "tool_choice"),
+            ("tool_choice", json!({"type": "tool", "name": "sum"}), "tool_choice"),
+            ("tool_choice", json!({"type": "some"}), "tool_choice.type"),
+            ("output_config", json!({"format": {"type": "json_schema"}}), "output_config.format.schema"),
             ("thinking", json!({"type": "perhaps"}), "thinking.type"),
             ("mcp_servers", json!([{"url": "x"}]), "mcp_servers"),
         ] {

@@ -42,9 +42,6 @@ pub fn read(body: &Value, past: &ConversationLookup<'_>) -> FieldResult<ModelReq
         ("n", &[json!(1)]),
         ("context_management", &[]),
     ])?;
-    if let Some(text) = fields.get("text") {
-        RequestFields::new(text, "text")?.expect_neutral(&[("format", &[json!({"type": "text"})])])?;
-    }
     let mut messages = Vec::new();
     let instructions = fields.text("instructions")?;
     messages.extend(instructions.map(|text| Message::new("system", text)));
@@ -62,6 +59,9 @@ pub fn read(body: &Value, past: &ConversationLookup<'_>) -> FieldResult<ModelReq
     let mut request = ModelRequest::new(ApiKind::Responses, model, ModelPrompt::Messages(messages));
     request.instructions = instructions.is_some();
     common::sampling(&fields, &mut request)?;
+    if let Some(text) = fields.get("text") {
+        request.output = common::output(&RequestFields::new(text, "text")?, "format")?;
+    }
     common::tools(&fields, &mut request)?;
     common::variables(&fields, &mut request)?;
     if let Some(reasoning) = fields.get("reasoning")
@@ -177,6 +177,7 @@ fn item(value: &Value, path: &str, turn: &mut AssistantTurn, messages: &mut Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::{ApiToolChoice, OutputForm};
 
     fn read_alone(body: &Value) -> FieldResult<ModelRequest> {
         read(body, &|_| None)
@@ -228,13 +229,24 @@ mod tests {
     }
 
     #[test]
+    fn form_and_forced_call_are_read() {
+        let request = read_alone(&json!({"input": "x",
+            "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "string"}, "strict": true}},
+            "tools": [{"type": "function", "name": "sum"}], "tool_choice": {"type": "function", "name": "sum"}}));
+        let request = request.unwrap();
+        assert_eq!(request.output, OutputForm::Schema(json!({"type": "string"})));
+        assert_eq!(request.tool_choice, ApiToolChoice::Named("sum".into()));
+    }
+
+    #[test]
     fn unsupported_fields_are_reported_with_paths() {
         for (key, value, param) in [
             ("background", json!(true), "background"),
             ("conversation", json!("c"), "conversation"),
             ("truncation", json!("auto"), "truncation"),
             ("n", json!(2), "n"),
-            ("text", json!({"format": {"type": "json_object"}}), "text.format"),
+            ("text", json!({"format": {"type": "grammar"}}), "text.format.type"),
+            ("text", json!({"format": {"type": "json_schema"}}), "text.format.schema"),
             ("include", json!(["file_search_call.results"]), "include"),
             ("tools", json!([{"type": "web_search"}]), "tools[0].type"),
             ("input", json!([{"type": "item_reference", "id": "x"}]), "input[0].type"),

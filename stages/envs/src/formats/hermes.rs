@@ -8,7 +8,7 @@
 //! ```
 
 use crate::formats::markup::{CLOSE, OPEN, bodies};
-use crate::formats::{AgentTurn, ToolFormat};
+use crate::formats::{AgentTurn, CallSyntax, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
@@ -33,6 +33,15 @@ impl ToolFormat for HermesFormat {
             Value::from(call.name.as_str()),
             escape_tags(&call.arguments)
         )
+    }
+    fn call_syntax(&self) -> Option<CallSyntax> {
+        Some(CallSyntax {
+            open: "<tool_call>\n",
+            call: ["{\"name\": ", ", \"arguments\": ", "}"],
+            separator: "\n</tool_call>\n<tool_call>\n",
+            close: "\n</tool_call>",
+            markup: &[OPEN, CLOSE],
+        })
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
         let functions: Vec<String> = tools

@@ -9,7 +9,7 @@
 //! the calls is accepted. A turn that begins otherwise is text.
 
 use crate::formats::json_calls::{call, spaced};
-use crate::formats::{AgentTurn, ToolFormat};
+use crate::formats::{AgentTurn, CallSyntax, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value, json};
 
@@ -30,6 +30,15 @@ impl ToolFormat for Llama3Format {
     }
     fn render(&self, call: &ToolCall) -> String {
         format!("{{\"name\": {}, \"parameters\": {}}}", json!(call.name), spaced(&call.arguments))
+    }
+    fn call_syntax(&self) -> Option<CallSyntax> {
+        Some(CallSyntax {
+            open: "",
+            call: ["{\"name\": ", ", \"parameters\": ", "}"],
+            separator: "\n",
+            close: "",
+            markup: &[MARKER],
+        })
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
         let functions: Vec<String> = tools.iter().map(|tool| spaced(&tool.schema())).collect();

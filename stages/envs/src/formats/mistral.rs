@@ -9,7 +9,7 @@
 //! calls.
 
 use crate::formats::json_calls::{call, spaced};
-use crate::formats::{AgentTurn, ToolFormat};
+use crate::formats::{AgentTurn, CallSyntax, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value, json};
 
@@ -34,6 +34,15 @@ impl ToolFormat for MistralFormat {
         let body = format!("{{\"name\": {}, \"arguments\": {}}}", json!(call.name), spaced(&call.arguments));
         // A marker inside an argument must not open a call.
         format!("{MARKER}[{}]", body.replace(MARKER, "\\u005bTOOL_CALLS]"))
+    }
+    fn call_syntax(&self) -> Option<CallSyntax> {
+        Some(CallSyntax {
+            open: "[TOOL_CALLS][",
+            call: ["{\"name\": ", ", \"arguments\": ", "}"],
+            separator: ", ",
+            close: "]",
+            markup: &[MARKER, ARGUMENTS],
+        })
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
         let functions: Vec<String> = tools.iter().map(|tool| spaced(&tool.schema())).collect();

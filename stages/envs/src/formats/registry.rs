@@ -65,6 +65,24 @@ pub fn build(name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::ToolCall;
+
+    #[test]
+    fn turns_of_the_syntax_parse() {
+        let tools = crate::tools::registry::tool("python").unwrap().specs();
+        let mut with_syntax = Vec::new();
+        for name in names() {
+            let format = build(name, &tools).unwrap();
+            let Some(syntax) = format.call_syntax() else { continue };
+            let [before, between, after] = syntax.call;
+            let call = |code: u32| format!("{before}\"python\"{between}{{\"code\": {code}}}{after}");
+            let turn = [syntax.open, &call(1), syntax.separator, &call(2), syntax.close].concat();
+            let expected = [1, 2].map(|code| Ok(ToolCall { name: "python".into(), arguments: json!({"code": code}) }));
+            assert_eq!(format.parse(&turn).calls, expected, "{turn}");
+            with_syntax.push(name);
+        }
+        assert_eq!(with_syntax, ["hermes", "llama3", "mistral", "toolrl"]);
+    }
 
     #[test]
     fn names_are_sorted_and_build() {

@@ -15,7 +15,7 @@
 
 use crate::formats::hermes::escape_tags;
 use crate::formats::markup::{CLOSE, OPEN, bodies};
-use crate::formats::{AgentTurn, ToolFormat};
+use crate::formats::{AgentTurn, CallSyntax, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value};
 
@@ -46,6 +46,15 @@ impl ToolFormat for ToolRlFormat {
     fn render(&self, call: &ToolCall) -> String {
         let (name, parameters) = (escape_markup(&Value::from(call.name.as_str())), escape_markup(&call.arguments));
         format!("{OPEN}\n{{\"name\": {name}, \"parameters\": {parameters}}}\n{CLOSE}")
+    }
+    fn call_syntax(&self) -> Option<CallSyntax> {
+        Some(CallSyntax {
+            open: "<tool_call>\n",
+            call: ["{\"name\": ", ", \"parameters\": ", "}"],
+            separator: "\n",
+            close: "\n</tool_call>",
+            markup: &[OPEN, CLOSE, THOUGHT_ENDS],
+        })
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
         let list: Vec<String> = tools

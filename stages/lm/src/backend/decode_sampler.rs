@@ -6,14 +6,17 @@ use super::{Parameters, Sampler};
 use crate::config::ModelConfig;
 use crate::generate::{
     Cache, DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState, SequenceTable,
+    TokenConstraint,
 };
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 use trainyard_tables::SamplingParams;
 
 /// Computation of tokens by a backend.
 pub trait Decode: Send {
     /// State of the backend per sequence.
     type Cache: Cache + Send;
+    /// Whether draws follow the constraints of sequences.
+    const CONSTRAINS: bool = false;
     /// Draws one token for every running sequence of the table, or ends its turn.
     fn step(&mut self, table: &mut SequenceTable<Self::Cache>) -> Result<()>;
     /// Returns the bytes of a sequence's cache, as [`Sampler::cache_bytes`].
@@ -77,6 +80,14 @@ impl<D: Decode> Sampler for DecodeSampler<D> {
     }
     fn sequence(&self, id: SequenceId) -> &SequenceState {
         self.sequences.sequence(id)
+    }
+    fn constrain(&mut self, id: SequenceId, constraint: Box<dyn TokenConstraint>) -> Result<()> {
+        if !D::CONSTRAINS {
+            return Err(Error::invalid("an endpoint does not sample output of a given form")
+                .help("use the backend `cpu` or `candle`"));
+        }
+        self.sequences.entry_mut(id).constraint = Some(constraint);
+        Ok(())
     }
     fn remove(&mut self, id: SequenceId) -> SequenceState {
         self.sequences.remove(id)

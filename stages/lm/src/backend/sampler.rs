@@ -1,7 +1,9 @@
 //! Defines [`Sampler`], the trait of backends that decode with a model.
 
 use super::Parameters;
-use crate::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState};
+use crate::generate::{
+    DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState, TokenConstraint,
+};
 use trainyard_core::{Error, Result};
 use trainyard_tables::SamplingParams;
 
@@ -43,6 +45,14 @@ pub trait Sampler: Send {
     /// Returns the tokens of a sequence with log-probabilities, weights versions, and entropies if the backend offers
     /// them.
     fn sequence(&self, id: SequenceId) -> &SequenceState;
+    /// Restricts the tokens that a sequence samples up to the end of its turn. Log-probabilities are those among the
+    /// permitted tokens.
+    ///
+    /// Errors: invalid, if the backend does not support constraints.
+    fn constrain(&mut self, _id: SequenceId, _constraint: Box<dyn TokenConstraint>) -> Result<()> {
+        Err(Error::invalid("this backend does not sample output of a given form")
+            .help("use the backend `cpu` or `candle`"))
+    }
     /// Lists the `count` most probable tokens for every token of a sequence that is sampled after this call.
     ///
     /// Errors: invalid, if the backend does not support such lists.

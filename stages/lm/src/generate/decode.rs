@@ -118,7 +118,15 @@ fn draw(
     if entry.is_full() {
         return;
     }
-    let Some(distribution) = Distribution::new(isa, logits, &model.unused, &entry.sampling, buffer) else {
+    let forbidden = match entry.forbidden(model.vocabulary as u32) {
+        Ok(forbidden) => forbidden,
+        Err(finish) => {
+            entry.state.finish = Some(finish);
+            return;
+        }
+    };
+    let unused = forbidden.as_ref().map_or(&model.unused, |forbidden| &**forbidden);
+    let Some(distribution) = Distribution::new(isa, logits, unused, &entry.sampling, buffer) else {
         entry.state.finish = Some(SequenceFinish::Nan);
         return;
     };

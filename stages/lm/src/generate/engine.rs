@@ -7,6 +7,7 @@
 //! tools.
 
 use super::cache::KvBlocks;
+use super::constraint::TokenConstraint;
 use super::decode::{decode, share};
 use super::forward::ForwardScratch;
 use super::kernels::Isa;
@@ -150,6 +151,10 @@ impl Generator {
     /// Changes the limit of the current turn.
     pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
         self.sequences.entry_mut(id).max_new_tokens = max_new_tokens;
+    }
+    /// Restricts the rest of the current turn, up to the next observation.
+    pub fn constrain(&mut self, id: SequenceId, constraint: Box<dyn TokenConstraint>) {
+        self.sequences.entry_mut(id).constraint = Some(constraint);
     }
     /// Lists the `count` most probable tokens for every token of the sequence that is sampled after this call.
     pub fn list_top(&mut self, id: SequenceId, count: usize) {

@@ -5,6 +5,7 @@
 //! Tokens are only appended, never decoded and encoded again. See `docs/design/0010-rollouts-and-backends.md`.
 
 mod cache;
+mod constraint;
 mod decode;
 mod engine;
 mod forward;
@@ -19,6 +20,7 @@ mod teacher_forcing;
 mod tests;
 
 pub(crate) use cache::Cache;
+pub use constraint::{ForbiddenTokens, TokenConstraint};
 pub use engine::Generator;
 pub(crate) use engine::no_language_head;
 pub use pack::WeightSource;

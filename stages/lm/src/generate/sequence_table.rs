@@ -3,6 +3,7 @@
 //! A backend that computes the tokens keeps its cache per sequence in the entries of the table.
 
 use super::cache::Cache;
+use super::constraint::{ForbiddenTokens, TokenConstraint};
 use super::sampling;
 use super::sequence::{DrawKey, SequenceFinish, SequenceId, SequenceRequest, SequenceState};
 use crate::config::ModelConfig;
@@ -22,6 +23,8 @@ pub struct SequenceEntry<C> {
     pub top: usize,
     /// Listed tokens, from the first token that was sampled after the request.
     pub listed: Vec<Vec<(u32, f32)>>,
+    /// Rule about the sampled tokens of the current turn. Forks are not bound by it.
+    pub constraint: Option<Box<dyn TokenConstraint>>,
     /// Tokens that `cache` covers.
     pub cached: usize,
     pub cache: C,
@@ -35,6 +38,12 @@ impl<C> SequenceEntry<C> {
             self.state.finish = Some(SequenceFinish::Length);
         }
         full
+    }
+    /// Returns the tokens that a constraint forbids as the next one; `None` without a constraint. Errors: the end of a
+    /// turn in which no token can follow.
+    pub fn forbidden(&mut self, vocabulary: u32) -> Result<Option<ForbiddenTokens>, SequenceFinish> {
+        let Some(constraint) = &mut self.constraint else { return Ok(None) };
+        constraint.forbidden(vocabulary).map(Some).ok_or(SequenceFinish::Length)
     }
     /// Returns the uniform number in [0, 1) that draws the next token.
     pub fn uniform(&self) -> f64 {
@@ -52,6 +61,9 @@ impl<C> SequenceEntry<C> {
     /// Records the next token and ends the turn if the token is a stop token or reaches the limit or `positions`
     /// tokens.
     pub fn record_token(&mut self, token: u32, logprob: f32, entropy: f32, version: u32, positions: usize) {
+        if let Some(constraint) = &mut self.constraint {
+            constraint.advance(token);
+        }
         let state = &mut self.state;
         state.push(token, logprob, entropy, version);
         if self.stop_tokens.contains(&token) {
@@ -105,6 +117,7 @@ impl<C: Cache> SequenceTable<C> {
             max_new_tokens: request.max_new_tokens,
             top: 0,
             listed: Vec::new(),
+            constraint: None,
             cached: 0,
             cache: C::default(),
         }))
@@ -132,6 +145,7 @@ impl<C: Cache> SequenceTable<C> {
         let turn = entry.state.current_turn() + 1;
         entry.state.extend(tokens, turn, version);
         entry.state.finish = None;
+        entry.constraint = None;
         entry.max_new_tokens = max_new_tokens;
         Ok(())
     }
@@ -158,6 +172,7 @@ impl<C: Cache> SequenceTable<C> {
             max_new_tokens: parent.max_new_tokens,
             top: 0,
             listed: Vec::new(),
+            constraint: None,
             cached,
             cache: parent.cache.prefix(cached),
         };

@@ -190,6 +190,12 @@ impl Tokenizer {
         let id = |name: &str| self.named(name).and_then(|id| self.token(id));
         names.into_iter().filter_map(|name| Some((name.to_string(), id(name)?))).collect()
     }
+    /// Returns the types of the steps that join tokens to text.
+    pub(crate) fn decoder_kinds(&self) -> Vec<String> {
+        let decoder = &self.json["decoder"];
+        let steps = decoder["decoders"].as_array().map_or(std::slice::from_ref(decoder), Vec::as_slice);
+        steps.iter().filter_map(|step| Some(step["type"].as_str()?.to_string())).collect()
+    }
     /// Returns the contents of all added tokens, the longest first.
     pub(super) fn added_contents(&self) -> &[String] {
         &self.added

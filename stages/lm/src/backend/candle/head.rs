@@ -21,7 +21,7 @@ pub struct PredictionTargets {
 }
 
 /// A value so far below every logit that its exponential is 0, and finite, so that its product with 0 is 0.
-const LOW: f32 = -1e4;
+pub const LOW: f32 = -1e4;
 
 /// Returns the addend `[1, vocabulary]` of the logits that gives ids unknown to the tokenizer probability 0, or `None`
 /// if the tokenizer has all ids.

@@ -3,13 +3,13 @@
 use super::cache::KvSlotHandle;
 use super::decoder::{CandleDecoder, UncachedSequence};
 use super::draw::Distributions;
-use super::head::penalized;
+use super::head::{LOW, penalized};
 use super::layer::scaled;
 use super::options::Candle;
 use crate::backend::{Decode, DecodeSampler, Parameters, Sampler};
 use crate::batch::SequenceBatch;
 use crate::folder::ModelFolder;
-use crate::generate::{Cache, SequenceEntry, SequenceFinish, SequenceLogprobs, SequenceTable, groups};
+use crate::generate::{Cache, ForbiddenTokens, SequenceEntry, SequenceFinish, SequenceLogprobs, SequenceTable, groups};
 use crate::tensor::candle;
 use candle_core::{DType, Result, Tensor};
 use std::collections::BTreeMap;
@@ -32,6 +32,7 @@ struct CandleDecode(CandleDecoder);
 
 impl Decode for CandleDecode {
     type Cache = KvSlotHandle;
+    const CONSTRAINS: bool = true;
 
     fn step(&mut self, table: &mut SequenceTable<KvSlotHandle>) -> Checked<()> {
         let (version, positions) = (table.version, table.positions());
@@ -122,6 +123,10 @@ impl CandleDecode {
     fn draw(&self, hidden: &Tensor, waiting: Vec<PendingDraw<'_>>, version: u32, positions: usize) -> Result<()> {
         let mut alike: BTreeMap<(u64, u64, u32), Vec<PendingDraw<'_>>> = BTreeMap::new();
         for (row, entry) in waiting {
+            if let Err(finish) = entry.forbidden(self.0.config.vocab_size as u32) {
+                entry.state.finish = Some(finish);
+                continue;
+            }
             let SamplingParams { temperature, top_p, top_k } = entry.sampling;
             alike.entry((temperature.to_bits(), top_p.to_bits(), top_k)).or_default().push((row, entry));
         }
@@ -132,6 +137,7 @@ impl CandleDecode {
             for at in self.pieces(entries.len()) {
                 let logits = self.logits(&hidden, &at)?;
                 let entries = &mut entries[at];
+                let logits = self.constrained(logits, entries)?;
                 let uniforms: Vec<f64> = entries.iter().map(|(_, entry)| entry.uniform()).collect();
                 let drawn = Distributions::new(&logits, &sampling)?.draw(&uniforms)?;
                 for ((_, entry), drawn) in entries.iter_mut().zip(drawn) {
@@ -145,6 +151,20 @@ impl CandleDecode {
             }
         }
         Ok(())
+    }
+    /// Gives the tokens that constraints forbid the probability 0.
+    fn constrained(&self, logits: Tensor, entries: &mut [PendingDraw<'_>]) -> Result<Tensor> {
+        if entries.iter().all(|(_, entry)| entry.constraint.is_none()) {
+            return Ok(logits);
+        }
+        let vocabulary = self.0.config.vocab_size;
+        let mut addend = vec![0.0f32; entries.len() * vocabulary];
+        for ((_, entry), row) in entries.iter_mut().zip(addend.chunks_exact_mut(vocabulary)) {
+            for ids in forbid(entry, vocabulary).iter().flat_map(|ids| ids.iter()) {
+                row[ids.start as usize..ids.end as usize].fill(LOW);
+            }
+        }
+        logits + Tensor::from_vec(addend, (entries.len(), vocabulary), &self.0.device)?
     }
     /// Divides `rows` rows into ranges whose logits fit in memory together.
     fn pieces(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
@@ -191,6 +211,11 @@ impl CandleDecode {
         }
         Ok(())
     }
+}
+
+/// Returns the tokens that the constraint of a sequence forbids; `None` without a constraint.
+fn forbid(entry: &mut SequenceEntry<KvSlotHandle>, vocabulary: usize) -> Option<ForbiddenTokens> {
+    entry.forbidden(vocabulary as u32).ok().flatten()
 }
 
 fn work(entry: &mut SequenceEntry<KvSlotHandle>) -> UncachedSequence<'_> {

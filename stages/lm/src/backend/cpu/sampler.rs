@@ -2,7 +2,7 @@
 
 use crate::backend::{Parameters, Sampler};
 use crate::generate::{
-    DrawKey, Generator, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState,
+    DrawKey, Generator, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState, TokenConstraint,
 };
 use trainyard_core::Result;
 use trainyard_tables::SamplingParams;
@@ -31,6 +31,10 @@ impl Sampler for Generator {
     }
     fn sequence(&self, id: SequenceId) -> &SequenceState {
         Self::sequence(self, id)
+    }
+    fn constrain(&mut self, id: SequenceId, constraint: Box<dyn TokenConstraint>) -> Result<()> {
+        Self::constrain(self, id, constraint);
+        Ok(())
     }
     fn list_top(&mut self, id: SequenceId, count: usize) -> Result<()> {
         Self::list_top(self, id, count);
