@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use trainyard_benches::{peak_memory, quantile};
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
-use trainyard_data::import::flow::{ImportErrorPolicy, ImportTables, Importer};
+use trainyard_data::import::flow::{DuplicatePolicy, ImportErrorPolicy, ImportTables, Importer};
 use trainyard_data::import::rows::files;
 use trainyard_data::import::{ImportContext, registry};
 use trainyard_tables::TableBuilder;
@@ -69,6 +69,7 @@ fn import(path: &Path, form: &str) -> Result<u64> {
     let import = Importer {
         format,
         reading: &reading,
+        duplicates: DuplicatePolicy::Keep,
         on_error: ImportErrorPolicy::Fail,
         max_quarantined: 0.0,
         on_chunk: &|_| Ok(()),

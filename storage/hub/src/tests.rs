@@ -5,6 +5,7 @@ use super::*;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use trainyard_core::ErrorKind;
 
@@ -211,7 +212,7 @@ fn damaged_weights_and_refused_models_are_not_stored() {
     let error = fetch_model(&hub, &location("hf://o/n"), |_| Ok(()), || Ok(())).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("SHA-256"), "{error}");
     assert!(!weights.exists());
-    let refuse = |_: &std::path::Path| Err(trainyard_core::Error::invalid("unknown family"));
+    let refuse = |_: &Path| Err(trainyard_core::Error::invalid("unknown family"));
     let error = fetch_model(&hub, &location("hf://o/n"), refuse, || Ok(())).unwrap_err();
     assert_eq!(error.message, "unknown family");
     let gone = fetch_model(&hub, &location("hf://o/none"), |_| Ok(()), || Ok(())).unwrap_err();
