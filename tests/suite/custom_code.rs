@@ -167,7 +167,7 @@ fn time_of_a_start_is_an_option() {
     s.write("my_rule.py", format!("import time\ntime.sleep(3)\n{RULE}"));
     let with = |options: &str| s.write("own.yaml", CHATS.replace("options: {least: 1}", options));
     with("options: {least: 1}, start: 1s, timeout: 1s");
-    s.run(&["run", "own.yaml"]).code(3).says("not ready within 1s").says("start: 10m");
+    s.run(&["run", "own.yaml"]).code(1).says("not ready within 1.0s").says("start: 10m");
     with("options: {least: 1}, start: 10m, timeout: 1s");
     s.run(&["run", "own.yaml"]).code(0).says("kept 2");
     with("options: {least: 1}, start: soon");

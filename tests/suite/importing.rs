@@ -99,8 +99,8 @@ fn columns_of_the_user_are_kept_filtered_and_exported() {
     s.run(&["run", "columns.yaml"]).code(0);
     let ids = rows(&s, "select meta_conversation_id, meta_quality from self", "trajectories");
     assert_eq!(ids, serde_json::json!([["c1", 0.9], ["c2", 0.2], ["c3", 0.8]]));
-    s.run(&["artifacts", "show", "latest/chats/trajectories"]).code(0).says("meta_quality").says("conversation_id");
-    s.run(&["artifacts", "show", "latest/good/kept", "--row", "0"]).code(0).says("\"quality\":0.9");
+    s.run(&["artifacts", "show", "latest/chats/trajectories"]).code(0).prints("meta_quality").prints("conversation_id");
+    s.run(&["artifacts", "show", "latest/good/kept", "--row", "0"]).code(0).prints("\"quality\":0.9");
     s.run(&["artifacts", "export", "latest/good/kept", "good.jsonl", "--as", "trl"]).code(0);
     let exported: Value = serde_json::from_str(s.read("good.jsonl").trim()).unwrap();
     assert!(exported["conversation_id"] == "c1" && exported["quality"] == 0.9 && exported["lang"] == "de");

@@ -80,6 +80,7 @@ fn progress_is_the_same_without_pipes() {
 #[test]
 fn a_waiting_run_says_for_what_and_says_it_again() {
     let s = Sandbox::new();
+    s.write("trainyard.yaml", "version: 1\npools: [{name: here, cpus: 1}]\n");
     let holds = s.path("holds");
     let file = |name: &str, script: &str| format!("version: 1\nname: {name}\nstages:\n  work:\n    run: {script}\n");
     s.write("slow.yaml", file("slow", &format!("touch {0}; while test -e {0}; do sleep 0.05; done", holds.display())));
