@@ -66,7 +66,8 @@ fn with_state(error: Error, run: &RunId, state: &str) -> Error {
     if state == "succeeded" {
         return error;
     }
-    let hint = format!("run {run} is {state}; `{LATEST_SUCCESS}` names the newest run that succeeded");
+    let state = if state == "failed" { state.to_string() } else { format!("is {state}") };
+    let hint = format!("run {run} {state}; `{LATEST_SUCCESS}` names the newest run that succeeded");
     let help = error.help.as_ref().map_or(hint.clone(), |help| format!("{help}; {hint}"));
     error.help(help)
 }
@@ -172,6 +173,7 @@ mod tests {
         let both = format!("its stages are sft; {hint}");
         assert_eq!(with_state(error().help("its stages are sft"), &run, "running").help, Some(both));
         assert_eq!(with_state(error(), &run, "succeeded").help, None);
+        assert!(with_state(error(), &run, "failed").help.unwrap().contains("1c0db24 failed; `latest-success`"));
     }
 
     #[test]
