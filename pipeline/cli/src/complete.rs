@@ -60,12 +60,13 @@ pub fn script(shell: &str) -> Result<String> {
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script).map_err(|e| unknown(&e))?;
     let script = String::from_utf8(script).map_err(|e| unknown(&e))?;
-    // The first completion of zsh runs the file itself if it was loaded as a function.
     let first = if shell == "zsh" { FIRST_OF_ZSH } else { "" };
     Ok(script.trim_end().to_string() + first)
 }
 
-const FIRST_OF_ZSH: &str = "\n[[ \"$funcstack[1]\" == _trainyard ]] && _clap_dynamic_completer_trainyard \"$@\"";
+/// Completes with the file itself, if zsh loads it as a function.
+const FIRST_OF_ZSH: &str =
+    "\nif [[ \"$funcstack[1]\" == _trainyard ]]; then _clap_dynamic_completer_trainyard \"$@\"; fi";
 
 /// Completes a run: its id, `latest` or `latest-success`.
 pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
