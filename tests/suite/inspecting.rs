@@ -1,5 +1,5 @@
-//! From a result to its conversation: rows by id and by condition, models on one problem, joins of artifacts, the newest
-//! run that succeeded, and names that shells complete.
+//! From a result to its conversation: rows by id and by condition, models on one problem, joins of artifacts, the
+//! newest run that succeeded, and names that shells complete.
 
 use crate::kit::{Ran, Sandbox, ran};
 use serde_json::{Value, json};
