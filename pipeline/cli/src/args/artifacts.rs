@@ -42,7 +42,7 @@ pub enum ArtifactsCommand {
     /// that it names.
     #[command(after_help = "Examples:
   trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"
-  trainyard artifacts query latest/evaluate/results \
+  trainyard artifacts query latest/evaluate/results \\
     \"select p.answer, count(*) from self s join latest/test/problems p on p.id = s.problem_id group by 1\"
 
 Other artifacts follow FROM or JOIN, or are in braces: {latest/test/problems}.")]
