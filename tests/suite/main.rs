@@ -34,6 +34,7 @@ mod healing;
 mod hosts;
 mod hub_models;
 mod importing;
+mod inspecting;
 mod judges;
 mod kills;
 mod known_models;

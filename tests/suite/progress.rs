@@ -59,6 +59,8 @@ fn shows_progress(s: &Sandbox) {
     s.run(&["runs", "show", "latest"]).code(0).prints("/100000 steps").prints(" left  loss ");
     s.run(&["explain", "latest", "sft"]).code(0).prints("progress: ").prints("/100000 steps");
     s.run(&["logs", "latest", "sft"]).code(0).says("sft is running: ").says("/100000 steps");
+    let newest = "is running; `latest-success` names the newest run that succeeded";
+    s.run(&["artifacts", "show", "latest/sft/model"]).code(2).says("published nothing").says(newest);
     s.run(&["runs", "cancel", "latest"]).code(0);
     wait_for("the end", 60, || s.run(&["runs", "list", "--format", "json"]).json()[0]["status"] == "cancelled");
     let ended = stage(s, "latest", "sft");

@@ -21,7 +21,10 @@ const TABLE: &str = "self";
 /// Errors: invalid (syntax, unknown column, not true or false), data (corrupt file).
 pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
     let subject = format!("the filter `{text}`");
-    let mut condition = expression(text)?;
+    // An unreadable file is reported below.
+    let known = || format!("the columns are: {}", column_names(path).unwrap_or_default().join(", "));
+    let parsed = expression(text);
+    let mut condition = parsed.map_err(|e| if e.help.is_none() { e.help(known()) } else { e })?;
     let mut database = QueryDatabase::new(QueryLimits::default().bytes)?;
     let words = referenced_columns(text)?;
     let columns = database.load(TABLE, path, &words)?;
@@ -34,9 +37,8 @@ pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
     };
     // An unknown column has no kind either; SQLite's error names it.
     let mask = mask().map_err(|e| {
-        let known = column_names(path).unwrap_or_default();
-        let hint = source_column_hint(&known, &words);
-        query_error(&subject, &e).help(hint.unwrap_or_else(|| format!("the columns are: {}", known.join(", "))))
+        let hint = source_column_hint(&column_names(path).unwrap_or_default(), &words);
+        query_error(&subject, &e).help(hint.unwrap_or_else(known))
     });
     match kind_of(&condition, &kind) {
         Some(CellKind::Bool) => mask,

@@ -1,5 +1,7 @@
 //! Queries Parquet tables by SQL: one read-only SELECT, or a filter expression.
 //!
+//! A statement names its tables: `self`, and artifacts (`latest/test/problems`).
+//!
 //! The columns that a statement can name are loaded into an in-memory SQLite database, which runs the statement. The
 //! database has no access to other files, and a second statement is rejected.
 //!
@@ -22,6 +24,7 @@ mod meta;
 #[cfg(test)]
 mod meta_tests;
 pub mod query;
+mod references;
 mod result;
 mod statement;
 #[cfg(test)]
@@ -30,5 +33,5 @@ mod tests;
 pub use database::QueryLimits;
 pub use error::is_out_of_memory;
 pub use filter::filter_mask;
-pub use query::query;
+pub use query::{query, table_names};
 pub use result::{QueryResult, ResultColumn};

@@ -53,7 +53,7 @@ pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};
 pub use extra::ExtraColumns;
 pub use file::{BatchReader, BatchWriter, ReadSlice, read_batches, read_schema, row_count, write_batches};
-pub use json::rows_as_json;
+pub use json::{columns_as_json, rows_as_json};
 pub use ordered::OrderedValue;
 pub use problem::{Message, Problem};
 pub use rows::{

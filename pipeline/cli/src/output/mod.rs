@@ -1,6 +1,7 @@
 //! Formats and prints output for users and programs.
 
 pub mod clean;
+pub mod comparison;
 pub mod conversation;
 pub mod diagnostics;
 pub mod human;

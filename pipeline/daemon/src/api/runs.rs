@@ -220,12 +220,15 @@ pub async fn cancel(
     Ok(Json(CancelResponse { run, outcome: "requested".to_string() }))
 }
 
-/// Returns the id of a run; `latest` is the newest run. Does not check that a run with another name exists. Errors: not
-/// found (no valid id, or no run at all).
+/// Returns the id of a run; `latest` is the newest run, and `latest-success` the newest one that succeeded. Does not
+/// check that a run with another name exists. Errors: not found (no valid id, or no run at all).
 pub async fn find(app: &ApiState, name: &str) -> Result<RunId, ApiError> {
     let missing = || ApiError::not_found(format!("there is no run `{name}`"), "GET /api/v1/runs lists them");
     if name == "latest" {
         return app.store.list_runs().await?.pop().ok_or_else(missing);
+    }
+    if name == "latest-success" {
+        return summary::latest_success(&app.store).await?.ok_or_else(missing);
     }
     // Other characters could address other objects of the store.
     let is_id = name.len() >= 8 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');

@@ -1,20 +1,18 @@
 //! Shows one artifact: its producer, inputs, files, columns under their names in SQL, and a preview, all from the
-//! manifest; or one of its rows in full.
+//! manifest.
 
-use super::fetch;
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
 use crate::names::{self, ResolvedOutput};
-use crate::output::conversation;
 use crate::output::human::{print_json, print_text, table};
 use crate::output::metrics::row_text;
 use crate::session::AppSession;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use trainyard_core::Result;
 use trainyard_core::artifact::{ColumnStats, TableSummary};
 use trainyard_core::units::format_size;
-use trainyard_core::{Error, Result};
 
 /// Column with further columns of imported rows, as JSON text.
 const META: &str = "meta";
@@ -35,23 +33,6 @@ pub fn run(session: &AppSession, artifact: &str, rows: usize, format: OutputForm
             }))?;
         }
         OutputFormat::Text => print_text(&text(&found, rows)),
-    }
-    Ok(CliExit::Done)
-}
-
-/// Prints the row number `row` in full, counted from 0: a trajectory as a conversation, another row as a record.
-pub fn row(session: &AppSession, artifact: &str, row: usize, format: OutputFormat) -> Result<CliExit> {
-    let found = session.block_on(names::artifact(&session.store, artifact))?;
-    let (_folder, table) = fetch::table(session, artifact, &found)?;
-    let Some(cells) = trainyard_tables::rows_as_json(&table, row, 1)?.pop() else {
-        let rows = trainyard_tables::row_count(&table)?;
-        return Err(
-            Error::invalid(format!("{artifact} has no row {row}: it has {rows} rows")).help("rows are counted from 0")
-        );
-    };
-    match format {
-        OutputFormat::Json => print_json(&cells)?,
-        OutputFormat::Text => print_text(&conversation::row(&cells)),
     }
     Ok(CliExit::Done)
 }
@@ -80,7 +61,7 @@ fn text(found: &ResolvedOutput, rows: usize) -> String {
     if let Some(summary) = &output.table {
         columns(&mut text, summary);
         preview(&mut text, summary, rows);
-        text.push_str("\n\n`--row N` prints one row in full");
+        text.push_str("\n\n`--row N`, `--id ID` and `--where EXPRESSION` print rows in full");
     }
     text
 }
