@@ -51,7 +51,7 @@ pub fn problems(table: RowTable, pointer: &str, expression: &str) -> Vec<OptionP
 }
 
 /// Returns a warning for each column `meta_…` of the expression at `pointer` that the first rows of the imported
-/// sources behind the input `port` lack; none if they are not known.
+/// sources of the input `port` lack; none if they are not known.
 pub fn warnings(
     table: RowTable,
     pointer: &str,

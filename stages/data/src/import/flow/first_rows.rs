@@ -10,7 +10,7 @@ use trainyard_core::Result;
 /// Maximum rows to read.
 const ROWS: usize = 256;
 
-/// What the first rows of a source say about all of its rows.
+/// Facts about the rows of a source, taken from the first ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FirstRows {
     /// Environment that the format gives the problems of these rows; `None` if they do not have a common one.

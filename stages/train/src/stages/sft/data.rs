@@ -40,7 +40,7 @@ impl SftExamples {
         let without_loss = "check that the trajectories have assistant messages".to_string();
         Err(Error::data(message).help(if self.too_long > 0 { limit.help() } else { without_loss }))
     }
-    /// Returns a warning about rows that are too long; `None` if there are none.
+    /// Returns a warning about rows that are too long; `None` if there is no such row.
     pub fn length_warning(&self, limit: TokenLimit) -> Option<String> {
         let rows = self.rows + self.too_long + self.empty;
         let text = || {
