@@ -141,6 +141,21 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["x.yaml:6:39", "valid here: keep", "write `rollout: {temperature: …}`", "write `sampling: {top_p: …}`"],
     ),
     (
+        "a chat template that is no file, a name of a file in its place, and one for a new model",
+        "version: 1\nname: x\nstages:\n  a: {uses: model/init, with: {template: {file: nowhere.jinja}}}\n  \
+         b: {uses: model/init, with: {template: own.jinja}}\n  \
+         c: {uses: model/init, with: {template: {file: x.yaml}}}\n",
+        &[
+            "there is no file or folder",
+            "nowhere.jinja",
+            "x.yaml:4:",
+            "x.yaml:5:42",
+            "valid here: chatml, compact, or a map with `file`",
+            "x.yaml:6:",
+            "those of a built-in template",
+        ],
+    ),
+    (
         "mistakes behind a param, an unknown kind and an unknown option",
         "version: 1\nname: x\nstages:\n  d: {uses: data/synthesize, with: {method: procedural}}\n  m:\n    \
          uses: model/init\n    with: {hiden_size: 96, heads: 5}\n  r:\n    uses: grpo\n    with: \

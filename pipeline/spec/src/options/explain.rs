@@ -164,9 +164,17 @@ fn no_branch_fits(
             }
         }
     }
-    let words = at(root, pointer).words();
+    let view = at(root, pointer);
+    let (words, names) = (view.words(), view.names());
     let found = shown(error.instance());
+    // The maps of parts are named by a word, so these words are the whole choice.
+    let or_map = match names.as_slice() {
+        [] => String::new(),
+        names if names.iter().any(|name| name == "kind") => String::new(),
+        names => format!(", or a map with `{}`", names.join("`, `")),
+    };
     let help = error.instance().as_str().and_then(|w| suggest(w, words.iter().copied()));
+    let help = help.map(|help| help + &or_map);
     let message = if words.is_empty() || !error.instance().is_string() {
         expected.extend((!words.is_empty()).then(|| format!("one of {}", words.join(", "))));
         format!(
