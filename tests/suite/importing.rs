@@ -106,7 +106,7 @@ fn columns_of_the_user_are_kept_filtered_and_exported() {
     assert!(exported["conversation_id"] == "c1" && exported["quality"] == 0.9 && exported["lang"] == "de");
     // The name without `meta_` is an error that says which name is right.
     s.write("wrong.yaml", OWN_COLUMNS.replace("meta_quality", "quality"));
-    s.run(&["run", "wrong.yaml"]).code(1).says("no column `quality`").says("is `meta_quality`");
+    s.run(&["run", "wrong.yaml"]).code(2).says("no column `quality`").says("is `meta_quality`");
 }
 
 #[test]

@@ -252,6 +252,9 @@ pub struct CheckArgs {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub params: ParamArgs,
+    /// Also ask the models at endpoints that the files name whether they answer.
+    #[arg(long)]
+    pub connect: bool,
     #[command(flatten)]
     pub site: SiteArgs,
     /// Output format.

@@ -77,6 +77,12 @@ impl QueryDatabase {
         Ok(columns)
     }
 
+    /// Creates a table without rows.
+    pub fn create_empty(&mut self, table: &str, columns: &[(String, CellKind)]) -> Result<()> {
+        let created = self.connection.execute_batch(&create(table, columns, &[]));
+        created.map_err(|e| Error::bug(format!("cannot create a table in memory: {e}")))
+    }
+
     fn insert(&mut self, table: &str, batch: &RecordBatch) -> Result<(), Sqlite> {
         let places = vec!["?"; batch.num_columns()].join(", ");
         let transaction = self.connection.transaction()?;

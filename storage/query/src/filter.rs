@@ -13,7 +13,7 @@ use rusqlite::types::Value as Cell;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-const TABLE: &str = "self";
+pub(crate) const TABLE: &str = "self";
 
 /// Evaluates `text` (`reward > 0.5 AND level >= 2`) for each row of a Parquet file; null counts as false. Aggregates
 /// are those of the whole table (`reward > avg(reward)`).
@@ -44,8 +44,12 @@ pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
         Some(CellKind::Bool) => mask,
         _ => {
             mask?;
-            Err(Error::invalid(format!("{subject} is a value, not true or false"))
-                .help("write a comparison, e.g. `reward > 0.5`"))
+            Err(not_a_condition(&subject))
         }
     }
+}
+
+/// Returns the error of an expression that is not true or false.
+pub(crate) fn not_a_condition(subject: &str) -> Error {
+    Error::invalid(format!("{subject} is a value, not true or false")).help("write a comparison, e.g. `reward > 0.5`")
 }

@@ -214,12 +214,7 @@ fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
 
 /// Returns the keys of each text-keyed column of a file, unless there are too many.
 pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let maps: Vec<_> = schema
-        .fields()
-        .iter()
-        .filter(|field| text_map_fields(field.data_type()).is_some())
-        .map(|field| field.name().clone())
-        .collect();
+    let maps = map_columns(schema);
     let mut found: BTreeMap<String, BTreeSet<String>> =
         maps.iter().map(|name| (name.clone(), BTreeSet::new())).collect();
     if maps.is_empty() {
@@ -241,6 +236,12 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
     }
     found.retain(|_, keys| keys.len() <= MAX_MAP_KEYS);
     Ok(found)
+}
+
+/// Returns the names of a schema's text-keyed columns, whose keys only a file has.
+pub(crate) fn map_columns(schema: &Schema) -> Vec<String> {
+    let maps = schema.fields().iter().filter(|field| text_map_fields(field.data_type()).is_some());
+    maps.map(|field| field.name().clone()).collect()
 }
 
 /// Returns the key and value fields of text-keyed columns: maps, and lists of `{name, value}`.

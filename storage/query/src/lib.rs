@@ -14,6 +14,7 @@
 //! The limits bound the input and the result. Only the process that runs the query can bound the intermediate rows of a
 //! join.
 
+pub mod check;
 mod database;
 mod dialect;
 mod error;
@@ -30,6 +31,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
+pub use check::{FilterColumns, filter_columns};
 pub use database::QueryLimits;
 pub use error::is_out_of_memory;
 pub use filter::filter_mask;

@@ -305,3 +305,19 @@ fn a_mistake_in_a_param_hides_no_mistake_of_an_input() {
     assert_eq!(codes, expected, "{}", lines(&compiled));
     assert!(!lines(&compiled).contains("`evaluate` gets no"), "its mistake is in the param");
 }
+
+#[test]
+fn mistakes_of_a_stage_hide_neither_its_options_nor_its_resources() {
+    let text = format!(
+        "{HEAD}stages:\n  base: {{uses: sft, with: {{stepps: 3, loss: {{terms: [{{kind: clip, clip_low: 0.3, \
+         clip_high: 0.2}}]}}}}, resources: {{gpus: 99}}}}\n  practice: {{uses: grpo, with: {{model: \
+         \"${{{{ stages.base.model }}}}\", num_generations: 8}}, resources: {{gpus: 99}}, timeout: soon}}\n  \
+         command: {{uses: frobnicate, resources: {{gpus: 99}}}}\n"
+    );
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    let told = lines(&compiled);
+    let of = |code: &str| compiled.diagnostics.iter().filter(|d| d.code == code).count();
+    assert_eq!((of("unknown-option"), of("wrong-option"), of("never-placed")), (2, 1, 3), "{told}");
+    assert_eq!((of("unknown-kind"), of("missing-input"), of("wrong-value")), (2, 1, 1), "{told}");
+    assert!(told.contains("stage `practice` gets no `problems`"), "{told}");
+}

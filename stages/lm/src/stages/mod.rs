@@ -2,6 +2,7 @@
 
 pub mod base_model;
 pub mod init;
+pub mod init_options;
 pub mod merge;
 #[cfg(test)]
 mod tests;

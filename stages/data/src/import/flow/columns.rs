@@ -30,15 +30,15 @@ impl RenamedRow {
             found.into_iter().filter_map(|(name, value)| Some((name.clone(), columns.insert(name.clone(), value)?)));
         Self { displaced: displaced.collect(), columns }
     }
+    /// Returns the columns that the format does not read, without those that are null.
+    pub fn further<'r>(&'r self, format: &'r dyn ImportFormat) -> impl Iterator<Item = (&'r String, &'r Value)> {
+        let unread = self.columns.iter().filter(|(name, _)| !format.reads(name, &self.columns));
+        unread.chain(&self.displaced).filter(|(_, value)| !value.is_null())
+    }
     /// Returns the columns that the format does not read, as JSON text of an object, or `None` without such columns.
     /// Null columns are left out, since files of columns do not distinguish them from missing ones.
     pub fn further_columns(&self, format: &dyn ImportFormat) -> Result<Option<String>> {
-        let unread = self.columns.iter().filter(|(name, _)| !format.reads(name, &self.columns));
-        let kept: BTreeMap<&String, Value> = unread
-            .chain(&self.displaced)
-            .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| (name, sorted(value)))
-            .collect();
+        let kept: BTreeMap<&String, Value> = self.further(format).map(|(name, value)| (name, sorted(value))).collect();
         let text = (!kept.is_empty()).then(|| serde_json::to_string(&kept)).transpose();
         text.map_err(|e| Error::bug(format!("columns of a row have no JSON form: {e}")))
     }

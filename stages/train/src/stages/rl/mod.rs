@@ -263,7 +263,9 @@ impl PreparedOptions for PreparedRl {
         let critic = self.parts.as_ref().is_some_and(|parts| parts.needs().values);
         let critic = critic
             .then(|| config.critic.optimizer.warning("/critic/optimizer", TrainingMethod::Critic, inputs, changed));
-        policy.into_iter().chain(critic.flatten()).collect()
+        let tokens = config.rollout.max_episode_tokens;
+        let long = shape::beyond_context(inputs, "model", "/rollout/max_episode_tokens", tokens);
+        policy.into_iter().chain(critic.flatten()).chain(long).collect()
     }
 
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
