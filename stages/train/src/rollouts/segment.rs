@@ -45,6 +45,7 @@ impl<'a> ConversationSegment<'a> {
             state.loss_mask[..shared].copy_from_slice(&earlier.loss_mask[..shared]);
             state.logprobs[..shared].copy_from_slice(&earlier.logprobs[..shared]);
             state.weights_version[..shared].copy_from_slice(&earlier.weights_version[..shared]);
+            state.constrained.splice(..0, earlier.constrained.iter().filter(|token| token.at < shared).copied());
             if earlier.entropies.len() >= shared && state.entropies.len() >= shared {
                 state.entropies[..shared].copy_from_slice(&earlier.entropies[..shared]);
             } else {
