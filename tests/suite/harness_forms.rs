@@ -135,16 +135,15 @@ fn forms_are_kept_in_every_stage_and_api() {
     write_workflow(&s, ENVIRONMENT, 2, "");
     s.run(&["run", "forms.yaml"]).code(0);
     s.run(&["try", "forms.yaml", "--stage", "practice", "-n", "2"]).code(0).prints("2 episodes of practice");
-    write_workflow(&s, ENVIRONMENT, 2, ", asynchronous: {max_staleness: 1}}\n      loss: {correction: {kind: truncated}");
+    let asynchronous = ", asynchronous: {max_staleness: 1}}\n      loss: {correction: {kind: truncated}";
+    write_workflow(&s, ENVIRONMENT, 2, asynchronous);
     s.run(&["run", "forms.yaml"]).code(0);
 }
 
 #[test]
 fn a_form_that_no_turn_can_have_is_refused_by_its_field() {
-    let agent = AGENT.replace(
-        r#""side": {"enum": SIDES}}, "required": ["side"],"#,
-        r#""side": {"type": "string", "pattern": "a"}}, "required": ["side"],"#,
-    );
+    let pattern = r#"{"side": {"type": "string", "pattern": "a"}}"#;
+    let agent = AGENT.replacen(r#"{"side": {"enum": SIDES}}"#, pattern, 1);
     let Some(s) = sandbox(&agent) else { return };
     write_workflow(&s, ENVIRONMENT, 1, "");
     let failed = s.run(&["run", "forms.yaml"]).code(1);
