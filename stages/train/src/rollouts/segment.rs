@@ -65,3 +65,36 @@ impl<'a> ConversationSegment<'a> {
         self.conversation.messages().get(at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tiny_model;
+    use trainyard_lm::generate::ConstrainedToken;
+
+    #[test]
+    fn resumed_segment_keeps_the_constrained_tokens_of_its_earlier_sequence() {
+        let state = |length: usize, constrained: &[usize]| SequenceState {
+            token_ids: vec![1; length],
+            loss_mask: vec![true; length],
+            turn: vec![0; length],
+            logprobs: vec![0.0; length],
+            entropies: vec![0.0; length],
+            weights_version: vec![0; length],
+            constrained: constrained
+                .iter()
+                .map(|at| ConstrainedToken { at: *at, free_logprob: -1.0, only: false })
+                .collect(),
+            prompt_tokens: 0,
+            finish: None,
+            fork_of: None,
+        };
+        let model = tiny_model(16, 1, 1);
+        let mut segment = ConversationSegment::new(TokenizedConversation::new(&model.chat, None));
+        segment.store_samples(state(4, &[1, 3]));
+        segment.store_samples(state(7, &[5, 6]));
+        assert_eq!(segment.past.len(), 1, "both sequences have the same context");
+        let found: Vec<usize> = segment.past[0].1.constrained.iter().map(|token| token.at).collect();
+        assert_eq!(found, [1, 3, 5, 6]);
+    }
+}
