@@ -29,6 +29,7 @@ mod first_hour;
 mod garbage;
 mod groups;
 mod harness;
+mod harness_forms;
 mod harness_places;
 mod healing;
 mod hosts;

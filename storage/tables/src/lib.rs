@@ -46,6 +46,7 @@ mod text_cells;
 pub mod token_pack;
 pub mod trajectory;
 mod trajectory_columns;
+pub mod turn_form;
 
 pub use answer_check::AnswerCheck;
 pub use builder::TableBuilder;
@@ -64,3 +65,4 @@ pub use select::{select_rows, take_rows};
 pub use summary::summarize;
 pub use token_pack::TokenPack;
 pub use trajectory::{EpisodeStatus, SamplingParams, StopReason, Trajectory, Verdict};
+pub use turn_form::{AnswerForm, CallForm, CallSyntax, CallableTool, TurnForm, TurnFormError};

@@ -128,6 +128,31 @@ fn concurrent_and_refused_calls_are_counted() {
 }
 
 #[test]
+fn turns_of_a_given_form_record_both_probabilities() {
+    if !python() {
+        return;
+    }
+    let rollouts = roll(&*habit("chooses"), 2, 2).unwrap();
+    let mut generator = half_trained().generator(1).unwrap();
+    let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
+    for one in &rollouts {
+        let row = &one.trajectory;
+        assert_eq!((row.stop_reason, one.calls.segments, one.calls.refused), (StopReason::Answer, 1, 1));
+        // Of `"yes"` or `"no"` only the first letter is a choice, of `"only"` nothing.
+        let learned: Vec<usize> = (0..one.mask.len()).filter(|t| one.mask[*t]).collect();
+        assert_eq!(learned, [one.turns[0].first + 1]);
+        assert_eq!(one.turns[1].end - one.turns[1].first, 7, "six characters and the end");
+        let free = generator.logprobs_of(&[&row.token_ids], &sampling).unwrap().remove(0).logprobs;
+        let logprobs = row.logprobs.as_ref().unwrap();
+        for t in (0..one.mask.len()).filter(|t| row.loss_mask[*t]) {
+            assert_eq!(one.old_logprobs[t], f64::from(free[t]), "token {t}");
+            assert_eq!(logprobs[t] == 0.0, !one.mask[t], "token {t}");
+            assert!(f64::from(logprobs[t]) > one.old_logprobs[t], "token {t}");
+        }
+    }
+}
+
+#[test]
 fn failing_program_is_contained_and_reported() {
     if !python() {
         return;

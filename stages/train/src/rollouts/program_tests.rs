@@ -63,6 +63,7 @@ impl ScriptedProgram {
             template_messages: messages.clone(),
             tools: None,
             max_tokens,
+            form: None,
         })
     }
     fn follow(&mut self, step: EpisodeStep) -> EpisodeStep {
