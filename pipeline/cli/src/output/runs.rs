@@ -1,7 +1,7 @@
 //! Formats runs as text and JSON: one line in a list, or a page with every stage.
 
 use crate::output::human::{table, with_causes};
-use crate::output::metrics::{number, row_text};
+use crate::output::metrics::{named, row_text};
 use crate::output::progress::progress_text;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -212,7 +212,7 @@ fn stage_row(stage: &StageView, now: i64) -> Vec<String> {
     let waited = if waited > 0 { format_duration(millis(waited)) } else { String::new() };
     let outputs: Vec<String> =
         stage.outputs.iter().map(|(n, o)| o.rows.map_or_else(|| n.clone(), |r| format!("{n} ({r} rows)"))).collect();
-    let main = stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {}", number(*v))));
+    let main = stage.main_metric.as_ref().and_then(|name| named(&stage.metrics, name));
     let metric = main.or_else(|| stage.comparisons.first().map(row_text));
     vec![
         stage.stage.0.to_string(),

@@ -305,3 +305,21 @@ fn a_mistake_in_a_param_hides_no_mistake_of_an_input() {
     assert_eq!(codes, expected, "{}", lines(&compiled));
     assert!(!lines(&compiled).contains("`evaluate` gets no"), "its mistake is in the param");
 }
+
+#[test]
+fn main_metric_depends_on_the_wired_inputs() {
+    let stage = |more: &str| {
+        let problems = "\"${{ stages.data.problems }}\"";
+        format!("{{uses: rl, with: {{model: \"${{{{ stages.base.model }}}}\", problems: {problems}{more}}}}}")
+    };
+    let text = format!(
+        "{HEAD}stages:\n  data: {{uses: data/synthesize}}\n  base: {{uses: sft}}\n  alone: {}\n  held_out: {}\n",
+        stage(""),
+        stage(", validation: \"${{ stages.data.problems }}\"")
+    );
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    let nodes = compiled.plan.unwrap_or_else(|| panic!("the file has mistakes")).nodes;
+    let main = |name: &str| nodes.iter().find(|n| n.key.0 == name).and_then(|n| n.main_metric.as_deref());
+    assert_eq!((main("alone"), main("held_out")), (Some("reward_mean"), Some("validation_accuracy")));
+    assert_eq!(main("data"), None);
+}
