@@ -144,8 +144,8 @@ impl<'a> RlRun<'a> {
         if last || due(self.config.validation_interval()) {
             self.validate(context, progress)?;
         }
-        let last = |name: &'static str| progress.state.curves.last(name).map(|value| (name, value));
-        let shown = last("validation_accuracy").or_else(|| last("reward_mean"));
+        let newest = |name: &'static str| progress.state.curves.last(name).map(|value| (name, value));
+        let shown = newest("validation_accuracy").or_else(|| newest("reward_mean"));
         context.progress(step, self.config.steps, "steps", shown);
         if resumes && !last && due(self.config.checkpoint_every) {
             progress.state.parts = progress.parts.save();
