@@ -27,13 +27,16 @@ pub enum ArtifactsCommand {
         #[arg(default_value = "latest")]
         run: String,
     },
-    /// Show the files, schema, column statistics, provenance and a preview of an artifact.
+    /// Show the first rows, column statistics, provenance and files of an artifact.
     Show {
         /// RUN/STAGE/OUTPUT, e.g. `latest/rl/trajectories`, or DIGEST/OUTPUT.
         artifact: String,
         /// Number of rows in the preview.
         #[arg(long, default_value_t = 5)]
         rows: usize,
+        /// List the metrics and comparisons of the stage too.
+        #[arg(long, conflicts_with = "row")]
+        metrics: bool,
         /// Print row N in full, counted from 0; a trajectory is printed as a conversation.
         #[arg(long, value_name = "N", conflicts_with = "rows")]
         row: Option<usize>,

@@ -21,7 +21,9 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
     match &args.command {
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
         ArtifactsCommand::Show { artifact, row: Some(row), .. } => show::row(&session, artifact, *row, args.format),
-        ArtifactsCommand::Show { artifact, rows, .. } => show::run(&session, artifact, *rows, args.format),
+        ArtifactsCommand::Show { artifact, rows, metrics, .. } => {
+            show::run(&session, artifact, show::Shown { rows: *rows, metrics: *metrics }, args.format)
+        }
         ArtifactsCommand::Query(options) => query::run(&session, options, args.format),
         ArtifactsCommand::Export(options) => export::run(&session, options, catalogue, args.format),
         ArtifactsCommand::Gc(options) => gc::run(&session, options, args.format),
