@@ -157,7 +157,7 @@ pub fn text(run: &RunId, view: &RunView, progress: &StageProgress, clock: &dyn C
     if !is_live {
         let _ = write!(text, "\n{}", interrupted(run));
     }
-    // What a stage of an interrupted run did last says nothing about its state.
+    // The last state of a stage in an interrupted run is outdated.
     let is_shown = |s: &&StageView| s.shown_status(is_live) == s.status.name();
     let is_open = |s: &&StageView| !matches!(s.status, StageStatus::Done | StageStatus::Hit);
     for stage in view.stages.iter().filter(is_open).filter(is_shown) {

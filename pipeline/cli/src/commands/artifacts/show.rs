@@ -65,7 +65,7 @@ pub fn row(session: &AppSession, artifact: &str, row: usize, format: OutputForma
     Ok(CliExit::Done)
 }
 
-/// Formats the page of an artifact: the rows come first, since they are what one asks for.
+/// Formats the page of an artifact, with its rows first.
 fn text(found: &ResolvedOutput, shown: Shown) -> String {
     let (manifest, output) = (&found.manifest, found.output());
     let mut text = format!("{} of {} {} ({})", found.port, manifest.kind, manifest.stage_digest.short(), output.kind);
