@@ -188,12 +188,10 @@ fn doctor_names_webhooks_without_an_address() {
 #[test]
 fn nothing_runs_in_a_killed_run() {
     let s = Sandbox::new();
-    let holds = s.path("holds");
-    let script = format!("touch {0}; while test -e {0}; do sleep 0.05; done", holds.display());
-    s.write(
-        "slow.yaml",
-        format!("version: 1\nname: slow\nstages:\n  work:\n    run: {script}\n  next: {{uses: noop, needs: [work]}}\n"),
-    );
+    let (holds, ends) = (s.path("holds"), s.path("ends"));
+    let script = format!("touch {}; until test -e {}; do sleep 0.05; done", holds.display(), ends.display());
+    let stages = format!("work:\n    run: {script}\n  next: {{uses: noop, needs: [work]}}");
+    s.write("slow.yaml", format!("version: 1\nname: slow\nstages:\n  {stages}\n"));
     let mut running = s.spawn(&["run", "slow.yaml"]);
     wait_for("the stage", 30, || holds.exists());
     s.run(&["runs", "show", "latest"]).code(0).prints("running");
@@ -207,7 +205,7 @@ fn nothing_runs_in_a_killed_run() {
     s.run(&["explain", "latest", "work"]).code(0).prints("the writer of this run is gone");
     let logs = s.run(&["logs", "latest"]).code(0);
     assert!(!logs.stderr.contains("work is running"), "{}", logs.stderr);
-    std::fs::remove_file(&holds).unwrap();
+    s.write("ends", "");
     s.run(&["runs", "resume", "latest"]).code(0);
     let page = s.run(&["runs", "show", "latest"]).code(0).prints("succeeded");
     assert!(!page.stdout.contains("interrupted"), "{}", page.stdout);
@@ -230,4 +228,16 @@ fn a_stage_without_log_lines_has_its_own_reason() {
     let quiet = s.run(&["logs", "latest", "quiet"]).code(0).prints("no log lines: the stage wrote none");
     assert!(!quiet.stdout.contains("cache"), "{}", quiet.stdout);
     s.run(&["logs", "latest", "say"]).code(0).prints("1 of 1 stages came from the cache");
+}
+
+#[test]
+fn the_store_may_be_named_before_the_command() {
+    let s = small(1);
+    let moved = s.path(".trainyard");
+    std::fs::rename(&moved, s.path("other")).unwrap();
+    s.run(&["--store", "other", "runs"]).code(0).prints("small");
+    s.run(&["--store", "none", "runs", "list", "--store", "other"]).code(0).prints("small");
+    s.run(&["--store", "other", "runs", "show", "latest"]).code(0).prints("succeeded");
+    s.run(&["runs", "list"]).code(3).says("there is no store");
+    s.run(&["--store", "other", "stages"]).code(2).says("does not use `--store`");
 }

@@ -34,7 +34,7 @@ use trainyard_core::Error;
 /// The program also starts itself as an attempt, a query worker or a tool worker, which run through this function. So
 /// the program should only call this function.
 pub fn main(builder: CatalogueBuilder) -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().and_then(Cli::settled) {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` are not errors.
