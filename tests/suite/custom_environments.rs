@@ -191,7 +191,7 @@ stages:
       endpoints: {talker: {model: {endpoint: "URL", model: m, attempts: 1}}}
 "#;
 
-/// Asks for a room that is not there with a tool of the question's name, and gives up.
+/// Requests a room that is not there with a tool of the question's name, and gives up.
 fn guest(body: &Value, _: usize) -> MockResponse {
     let messages = body["messages"].as_array().unwrap();
     if messages.iter().any(|message| message["role"] == "tool") {
