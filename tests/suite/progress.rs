@@ -29,7 +29,9 @@ name: practices
 stages:
   problems:
     uses: data/synthesize
-    with: {method: procedural, seed: 1, splits: {rl: {levels: {1: 8}}, validation: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}}
+    with:
+      method: procedural
+      splits: {rl: {levels: {1: 8}}, validation: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}
   base:
     uses: model/init
     with: {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}
