@@ -15,8 +15,7 @@ const STATUS: [&str; 3] = ["", "decision", "status"];
 
 /// Formats a table. Columns are padded to their widest cell, and columns of numbers are right-aligned. On a terminal,
 /// wide cells are wrapped between words, and the last columns of a table that is still too wide are written below each
-/// row. A line feed in a cell is replaced by a symbol, so that a name cannot look like
-/// a row.
+/// row. A line feed in a cell is replaced by a symbol, so that a name cannot look like a row.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let cell = |cell: &String| clean(cell, AllowedCodes::Nothing).replace('\n', "⏎");
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();

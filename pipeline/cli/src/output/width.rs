@@ -93,10 +93,12 @@ pub fn break_parts(text: &str, first: usize, others: usize) -> Vec<String> {
             continue;
         }
         let mut broken = break_words(part, limit.saturating_sub(used), others).into_iter();
-        if used > 0 {
-            line.push_str("  ");
+        let head = broken.next().unwrap_or_default();
+        match used {
+            0 => line.push_str(&head),
+            used if used + visible(&head) <= limit => line.push_str(&format!("  {head}")),
+            _ => lines.push(head),
         }
-        line.push_str(&broken.next().unwrap_or_default());
         lines.extend(broken);
     }
     lines
@@ -126,6 +128,7 @@ mod tests {
         let line = "sft: done 1fa352  loss 0.132  steps 1200";
         assert_eq!(hang(line, 34), "sft: done 1fa352  loss 0.132\n  steps 1200");
         assert_eq!(hang("sft: one two three  loss 0.132", 13), "sft: one two\n  three\n  loss 0.132");
+        assert_eq!(hang("sft: failed  some-long-word and others", 14), "sft: failed\n  some-long-word\n  and others");
         assert_eq!(hang("  | a line of a command", 14), "  | a line of\n    a command");
     }
 
