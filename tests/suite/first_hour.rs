@@ -125,6 +125,19 @@ fn a_trajectory_reads_as_a_conversation() {
 }
 
 #[test]
+fn an_artifact_shows_its_rows_first_and_its_metrics_on_request() {
+    let s = with("problems.yaml", PROBLEMS);
+    s.run(&["run", "problems.yaml"]).code(0);
+    let show =
+        |more: &[&str]| s.run(&[&["artifacts", "show", "latest/data/demonstrations"][..], more].concat()).code(0);
+    let short = show(&[]).prints(" metrics of the stage: `--metrics` lists them");
+    let at = |text: &str| short.stdout.find(text).unwrap_or_else(|| panic!("{text}: {}", short.stdout));
+    assert!(at("row 0\n") < at("4 rows, for SQL") && at("4 rows, for SQL") < at("made by run"), "{}", short.stdout);
+    silent_about(&short, "demonstrations = 4");
+    show(&["--metrics"]).prints("  demonstrations = 4");
+}
+
+#[test]
 fn queries_say_what_is_wrong_in_words() {
     let s = with("problems.yaml", PROBLEMS);
     s.run(&["run", "problems.yaml"]).code(0);

@@ -22,6 +22,40 @@ stages:
       {model: "${{ stages.base.model }}", trajectories: ["${{ stages.problems.demonstrations }}"], steps: 100000}
 "#;
 
+/// Practices for one step, with and without problems for the validation.
+const PRACTICES: &str = r#"
+version: 1
+name: practices
+stages:
+  problems:
+    uses: data/synthesize
+    with:
+      method: procedural
+      splits: {rl: {levels: {1: 8}}, validation: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}
+  base:
+    uses: model/init
+    with: {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}
+  alone:
+    uses: rl
+    with:
+      model: ${{ stages.base.model }}
+      problems: ${{ stages.problems.problems_rl }}
+      filters: []
+      steps: 1
+      problems_per_step: 2
+      rollout: {group_size: 2, max_turn_tokens: 8}
+  held_out:
+    uses: rl
+    with:
+      model: ${{ stages.base.model }}
+      problems: ${{ stages.problems.problems_rl }}
+      validation: ${{ stages.problems.problems_validation }}
+      filters: []
+      steps: 1
+      problems_per_step: 2
+      rollout: {group_size: 2, max_turn_tokens: 8}
+"#;
+
 /// A run that is killed with the test.
 struct Running(Child);
 
@@ -77,6 +111,25 @@ fn progress_is_the_same_without_pipes() {
     let s = Sandbox::new();
     s.write("trainyard.yaml", "version: 1\npools:\n  - {name: here, with: {orphans: keep}}\n");
     shows_progress(&s);
+}
+
+#[test]
+fn rl_shows_the_accuracy_on_validation_problems_first() {
+    let s = Sandbox::new();
+    s.write("practices.yaml", PRACTICES);
+    let told = s.run(&["run", "practices.yaml"]).code(0);
+    let first = |name: &str| {
+        let line = told.stderr.lines().find(|line| line.starts_with(&format!("{name}: done"))).unwrap_or_default();
+        line.split_whitespace().nth(3).map(str::to_string)
+    };
+    assert_eq!(first("held_out").as_deref(), Some("validation_accuracy"), "{}", told.stderr);
+    assert_eq!(first("alone").as_deref(), Some("reward_mean"), "{}", told.stderr);
+    assert_eq!(stage(&s, "latest", "held_out")["main_metric"], "validation_accuracy");
+    let page = s.run(&["runs", "show", "latest"]).code(0).stdout;
+    let row = page.lines().find(|line| line.starts_with("held_out")).unwrap();
+    let metric = row.split("validation_accuracy ").nth(1).unwrap_or_default();
+    assert!(metric.contains('→'), "the initial value is shown: {page}");
+    assert!(!row.contains("reward_mean"), "{page}");
 }
 
 #[test]

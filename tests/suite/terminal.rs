@@ -1,6 +1,6 @@
 //! The terminal interprets no control codes in a stage's output, names and artifacts.
 
-use crate::kit::{Ran, Sandbox};
+use crate::kit::{Ran, Sandbox, ran, skipped};
 
 /// Output that sets a window title, clears the screen, reverses a line, and sets colors.
 const SAYS: &str = r#"
@@ -60,4 +60,89 @@ fn logs_are_raw_if_asked_and_exact_for_programs() {
     let lines = s.run(&["logs", "latest", "says", "--format", "json"]).code(0).stdout;
     let mut records = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     assert!(records.any(|record| record["text"] == text), "{lines}");
+}
+
+/// Runs a command on a terminal of 80 columns, and prints what the terminal receives.
+const TERMINAL: &str = r#"
+import fcntl, os, pty, struct, sys, termios
+
+child, screen = pty.fork()
+if child == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+shown = b""
+while True:
+    try:
+        part = os.read(screen, 65536)
+    except OSError:
+        break
+    if not part:
+        break
+    shown += part
+_, status = os.waitpid(child, 0)
+sys.stdout.buffer.write(shown)
+sys.exit(os.waitstatus_to_exitcode(status))
+"#;
+
+/// Stages with long names, and a report with a table.
+const LONG: &str = r#"
+version: 1
+name: long
+stages:
+  demonstrations_with_mistakes:
+    uses: data/synthesize
+    with: {method: procedural, splits: {demonstrations: {levels: {1: 4}}, validation: {levels: {1: 4}}}}
+  labels_of_the_steps_of_a_long_name:
+    uses: data/select
+    with: {problems: ["${{ stages.demonstrations_with_mistakes.problems }}"], splits: [validation]}
+  report: {uses: report, with: {title: Long, reports: ["${{ stages.demonstrations_with_mistakes.report }}"]}}
+"#;
+
+/// Returns the text of a terminal's lines: without control sequences, and with line feeds alone.
+fn lines_of(screen: &str) -> Vec<String> {
+    let mut text = String::new();
+    let mut rest = screen.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => drop(rest.by_ref().skip(1).find(char::is_ascii_alphabetic)),
+            '\r' => {}
+            c => text.push(c),
+        }
+    }
+    text.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn lines_of_a_terminal_are_at_most_as_long_and_break_no_word() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        skipped("there is no python3");
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("long.yaml", LONG);
+    s.write("terminal.py", TERMINAL);
+    let piped = s.run(&["run", "long.yaml"]).code(0);
+    let on_a_terminal = |args: &[&str]| {
+        let ours = s.command(args);
+        let mut command = std::process::Command::new("python3");
+        command.arg("terminal.py").arg(ours.get_program()).args(ours.get_args()).current_dir(s.path(""));
+        command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
+        lines_of(&ran(command.output().unwrap()).code(0).stdout)
+    };
+    let page = on_a_terminal(&["runs", "show", "latest"]);
+    for name in ["demonstrations_with_mistakes ", "labels_of_the_steps_of_a_long_name "] {
+        assert!(page.iter().any(|line| line.starts_with(name)), "{page:#?}");
+    }
+    assert!(page.iter().any(|line| line.starts_with("    main metric: demonstrations 4")), "{page:#?}");
+    let again = on_a_terminal(&["run", "long.yaml"]);
+    assert!(again.iter().any(|line| line.contains("labels_of_the_steps_of_a_long_name: hit ")), "{again:#?}");
+    for line in page.iter().chain(&again) {
+        let is_command = line.starts_with("next: ") || line.starts_with("  trainyard ");
+        assert!(is_command || line.chars().count() <= 80, "{line}\n{page:#?}\n{again:#?}");
+        assert!(!line.starts_with('|'), "the table is drawn: {again:#?}");
+    }
+    assert!(!piped.stdout.contains("| ---") && piped.stdout.contains("Long"), "{}", piped.stdout);
+    let rows = |text: &[String]| text.iter().any(|line| line.split_whitespace().next() == Some("demonstrations"));
+    let plain: Vec<String> = piped.stdout.lines().map(str::to_string).collect();
+    assert!(rows(&plain) && rows(&again), "the same table: {plain:#?}\n{again:#?}");
 }

@@ -8,6 +8,7 @@ mod runs;
 mod serve;
 mod serve_model;
 mod serve_tools;
+mod site;
 mod try_stage;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, CompareArgs, ExportArgs, GcArgs, QueryArgs, ShowArgs};
@@ -18,6 +19,7 @@ pub use runs::{RunsArgs, RunsCommand};
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
 pub use serve_model::ServeModelArgs;
 pub use serve_tools::ServeToolsArgs;
+pub use site::{LeadingSiteArgs, SiteArgs};
 pub use try_stage::TryArgs;
 
 use crate::complete;
@@ -42,6 +44,8 @@ const VERSION: &str = env!("TRAINYARD_VERSION");
 pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
+    #[command(flatten)]
+    pub site: LeadingSiteArgs,
     #[command(subcommand)]
     pub command: CliCommand,
 }
@@ -178,17 +182,6 @@ pub enum OutputFormat {
     #[default]
     Text,
     Json,
-}
-
-/// Options that select the store and the site file.
-#[derive(Debug, Clone, Default, Args)]
-pub struct SiteArgs {
-    /// Store: a folder, `s3://bucket/prefix`, `az://container/prefix` or `gs://bucket/prefix`. Overrides the site file.
-    #[arg(long, value_name = "URL", global = true)]
-    pub store: Option<String>,
-    /// Site file; default: `trainyard.yaml` in the working directory or its nearest parent that has one.
-    #[arg(long, value_name = "FILE", global = true)]
-    pub site: Option<PathBuf>,
 }
 
 /// A workflow file and its parameters.

@@ -39,7 +39,7 @@ pub fn main(builder: CatalogueBuilder) -> ExitCode {
         complete::respond(Cli::command, builder);
         return ExitCode::SUCCESS;
     }
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().and_then(Cli::settled) {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` are not errors.

@@ -29,7 +29,7 @@ pub enum ArtifactsCommand {
         #[arg(default_value = "latest", add = ArgValueCompleter::new(complete::runs))]
         run: String,
     },
-    /// Show the files, schema, column statistics, provenance and a preview of an artifact.
+    /// Show the first rows, column statistics, provenance and files of an artifact.
     Show(ShowArgs),
     /// Show the answers of several models to one problem next to each other, or the problems that one model got right
     /// and another wrong.
@@ -82,6 +82,9 @@ pub struct ShowArgs {
     /// Number of rows in the preview, or of rows that `--where` prints.
     #[arg(long, default_value_t = 5)]
     pub rows: usize,
+    /// List the metrics and comparisons of the stage too.
+    #[arg(long, conflicts_with_all = ["row", "id", "condition"])]
+    pub metrics: bool,
     /// Print row N in full, counted from 0; a trajectory is printed as a conversation.
     #[arg(long, value_name = "N", conflicts_with_all = ["rows", "id", "condition"])]
     pub row: Option<usize>,

@@ -41,7 +41,10 @@ fn show(session: &AppSession, args: &ShowArgs, format: OutputFormat) -> Result<C
     let condition = args.condition.as_deref().map(|condition| RowSelector::Where(condition, args.rows));
     match position.or(id).or(condition) {
         Some(selector) => rows::run(session, &args.artifact, &selector, format),
-        None => show::run(session, &args.artifact, args.rows, format),
+        None => {
+            let shown = show::Shown { rows: args.rows, metrics: args.metrics };
+            show::run(session, &args.artifact, shown, format)
+        }
     }
 }
 

@@ -144,7 +144,8 @@ impl<'e> Checker<'e> {
                 if let (Some(with), Some(inputs), Some(settled), Some(_)) = (with, &inputs, settled, &config) {
                     self.valid.insert(draft, Rc::new(ValidStage { validated: settled, inputs: inputs.clone(), with }));
                 }
-                (inputs, config, StageProperties::of(info))
+                let properties = StageProperties::of(info, inputs.as_deref().unwrap_or_default());
+                (inputs, config, properties)
             }
             KindSource::Run(ports) => {
                 let inputs = with.as_ref().and_then(|w| self.run_inputs(draft, &view, w));
@@ -333,16 +334,17 @@ impl<'e> Checker<'e> {
 }
 
 impl StageProperties {
-    fn of(info: &KindInfo) -> Self {
+    fn of(info: &KindInfo, inputs: &[InputBinding]) -> Self {
         let output = |p: &trainyard_core::PortInfo| {
             (p.name.to_string(), AttemptOutput { kind: p.kind, optional: p.cardinality == Cardinality::Optional })
         };
+        let is_wired = |port: &str| inputs.iter().any(|input| input.port == port && !input.from.is_empty());
         Self {
             kind: info.name.to_string(),
             version: info.version,
             placement: info.placement,
             all_cpus: info.all_cpus,
-            main_metric: info.main_metric.map(str::to_string),
+            main_metric: info.main_metric_of(is_wired).map(str::to_string),
             outputs: info.outputs.iter().filter(|port| !port.is_family()).map(output).collect(),
         }
     }

@@ -321,3 +321,21 @@ fn mistakes_of_a_stage_hide_neither_its_options_nor_its_resources() {
     assert_eq!((of("unknown-kind"), of("missing-input"), of("wrong-value")), (2, 1, 1), "{told}");
     assert!(told.contains("stage `practice` gets no `problems`"), "{told}");
 }
+
+#[test]
+fn main_metric_depends_on_the_wired_inputs() {
+    let stage = |more: &str| {
+        let problems = "\"${{ stages.data.problems }}\"";
+        format!("{{uses: rl, with: {{model: \"${{{{ stages.base.model }}}}\", problems: {problems}{more}}}}}")
+    };
+    let text = format!(
+        "{HEAD}stages:\n  data: {{uses: data/synthesize}}\n  base: {{uses: sft}}\n  alone: {}\n  held_out: {}\n",
+        stage(""),
+        stage(", validation: \"${{ stages.data.problems }}\"")
+    );
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    let nodes = compiled.plan.unwrap_or_else(|| panic!("the file has mistakes")).nodes;
+    let main = |name: &str| nodes.iter().find(|n| n.key.0 == name).and_then(|n| n.main_metric.as_deref());
+    assert_eq!((main("alone"), main("held_out")), (Some("reward_mean"), Some("validation_accuracy")));
+    assert_eq!(main("data"), None);
+}

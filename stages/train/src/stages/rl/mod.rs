@@ -80,6 +80,8 @@ impl Stage for Rl {
     const TRAINS: bool = true;
     const PLAYS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
+    // A curriculum makes the problems harder, so the mean reward may fall while the policy improves.
+    const MAIN_METRIC_WITH: &'static [(&'static str, &'static str)] = &[("validation", "validation_accuracy")];
 
     const FAMILIES: &'static [&'static str] = &[
         "advantages",
