@@ -65,5 +65,6 @@ mod split_outputs;
 mod sweeps;
 mod terminal;
 mod tracking;
+mod trl_vllm;
 mod trying;
 mod tutorial;
