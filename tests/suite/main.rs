@@ -25,6 +25,7 @@ mod endpoint;
 mod engines;
 mod executors;
 mod faults;
+mod first_day;
 mod first_hour;
 mod garbage;
 mod groups;
