@@ -1,5 +1,5 @@
-//! The job of a first day: a model learns from conversations in a file of one's own and is measured on one's own
-//! questions, and each verdict is explained.
+//! The job of a first day: a model learns from a user's conversations and is measured on the user's questions, and each
+//! verdict is explained.
 //!
 //! A base model by its name on the hub is in `hub_models.rs`, a sweep of rates and seeds in `sweeps.rs`.
 

@@ -101,8 +101,12 @@ fn every_stage_plays_a_program_that_keeps_its_conversation() {
 #[test]
 fn conversations_of_one_episode_are_shown_as_its_segments() {
     let Some(s) = sandbox() else { return };
+    // A limit of the request ends its turn and not the episode.
+    s.write("agent.py", s.read("agent.py").replace("chat(other)", "chat(other, max_tokens=4)"));
     let environment = ENVIRONMENT.replace("kind: harness,", "kind: harness, options: {habit: beside},");
-    s.write("beside.yaml", WORKFLOW.replace("ENVIRONMENT", &environment));
+    let (data, practice) = WORKFLOW.split_once("  practice:").unwrap();
+    let practice = practice.replace("ENVIRONMENT", &environment);
+    s.write("beside.yaml", format!("{}  practice:{practice}", data.replace("ENVIRONMENT", ENVIRONMENT)));
     s.run(&["run", "beside.yaml", "--until", "practice"]).code(0);
     let tried = s.run(&["try", "beside.yaml", "--stage", "practice", "-n", "1"]).code(0);
     let row = s.run(&["artifacts", "show", "latest/practice/trajectories", "--row", "0"]).code(0);

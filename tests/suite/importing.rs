@@ -193,7 +193,7 @@ fn tables_of_spreadsheets_are_read() {
     assert!(refused[0][0] == "chats.csv" && refused[0][1] == 3 && refused[1][1] == 5, "{refused}");
     assert_eq!(refused[1][2], "the number of cells is 1, but the header has 3");
 
-    // Questions of one's own under names of one's own, with line breaks and numbers that stay text.
+    // A user's questions under other names, with line breaks and numbers that stay text.
     let asked = format!("task\tgold\tlevel\n{}\t1.50\t2\n12\t[1, 2]\t\n", cell("Say\n\"half\"."));
     s.write("own.tsv.zst", packed(&asked));
     s.write("own.yaml", stage("own", "source: own.tsv.zst, columns: {question: task, answer: gold}"));

@@ -1,5 +1,5 @@
-"""A double of TRL 1.16, for the part that `engine/trl` uses: GRPOTrainer that draws by vLLM. The other packages that the
-program of the stage imports (torch, transformers, datasets) lead here too.
+"""A double of TRL 1.16, for the part that `engine/trl` uses: GRPOTrainer that draws by vLLM. The other packages that
+the program of the stage imports (torch, transformers, datasets) lead here too.
 
 It refuses options of vLLM that GRPOConfig does not have, prints its configuration, and checks that the log-probability
 of each sampled token is the one that vLLM gave for it in its context.

@@ -14,9 +14,9 @@ pub struct EpisodeSegments {
 }
 
 impl EpisodeSegments {
-    /// Reads the segments of a row with its columns per token. Each sampled turn is one message of the assistant, so the
-    /// turns before a segment give its place. With further assistant messages, such as those of a rewritten history, the
-    /// place is unknown.
+    /// Reads the segments of a row with its columns per token. Each sampled turn is one message of the assistant, so
+    /// the turns before a segment give its place. With further assistant messages, such as those of a rewritten
+    /// history, the place is unknown.
     pub fn read(cells: &Map<String, Value>, messages: &[Value]) -> Self {
         let list = |name: &str| cells.get(name).and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
         let (mask, turns) = (list("loss_mask"), list("turn"));

@@ -22,10 +22,10 @@ pub enum VllmMode {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum VllmModelImplementation {
-    /// vLLM's own.
+    /// The code of vLLM.
     #[default]
     Vllm,
-    /// That of transformers.
+    /// The code of transformers.
     Transformers,
 }
 

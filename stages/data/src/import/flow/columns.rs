@@ -71,8 +71,8 @@ pub fn convert(
 /// Column that formats read as a number.
 const LEVEL: &str = "level";
 
-/// Replaces the text of a cell by the number or truth value that it is, in the columns that the format does not read and
-/// in `level`. Formats read the other columns as text: the answer `1.50` stays as it is.
+/// Replaces the text of a cell by the number or truth value that it is, in the columns that the format does not read
+/// and in `level`. Formats read the other columns as text: the answer `1.50` stays as it is.
 fn read_number(name: &str, cell: &mut Value, format: &dyn ImportFormat) {
     let is_read = format.columns().is_empty() || format.columns().contains(&name);
     let Value::String(text) = &*cell else { return };

@@ -30,8 +30,8 @@ impl TextCells {
     pub fn names(&self) -> impl Iterator<Item = &String> {
         self.names.iter().filter(|name| !name.is_empty())
     }
-    /// Returns the columns of the row, without empty cells and unnamed columns. Errors: the reason why the row cannot be
-    /// read.
+    /// Returns the columns of the row, without empty cells and unnamed columns. Errors: the reason why the row cannot
+    /// be read.
     pub fn columns(self) -> Result<Map<String, Value>, String> {
         if self.cells.len() != self.names.len() {
             return Err(format!("the number of cells is {}, but the header has {}", self.cells.len(), self.names.len()));
@@ -207,7 +207,8 @@ impl DelimitedReader {
     }
 }
 
-/// Returns the names of a header. Unnamed columns, such as the index that pandas writes, have empty names. Errors: data.
+/// Returns the names of a header. Unnamed columns, such as the index that pandas writes, have empty names. Errors:
+/// data.
 fn header_names(path: &Path, header: Record) -> Result<Vec<String>> {
     let invalid = |reason: &str| {
         let error = Error::data(format!("{}: the header is not valid: {reason}", path.display()));

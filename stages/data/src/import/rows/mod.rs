@@ -1,6 +1,6 @@
-//! Reads the rows of files: JSON Lines, lists, tables of columns, CSV, Parquet and text, optionally compressed with gzip
-//! or Zstandard. Memory contains one row at a time, except for Parquet, which is read in batches, and for an object of
-//! columns, whose rows are complete only at its end.
+//! Reads the rows of files: JSON Lines, lists, tables of columns, CSV, Parquet and text, optionally compressed with
+//! gzip or Zstandard. Memory contains one row at a time, except for Parquet, which is read in batches, and for an
+//! object of columns, whose rows are complete only at its end.
 //!
 //! [`RowContent::columns`] returns the error of a row, which affects only that row. An error of the iterator means
 //! damage after which reading cannot continue.

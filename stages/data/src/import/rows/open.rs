@@ -39,8 +39,8 @@ pub const DELIMITED_ENDINGS: [&str; 8] =
 const PARQUET: [u8; 4] = *b"PAR1";
 
 /// Opens a file of rows. The first bytes determine the compression, and the first bytes or the name determine Parquet.
-/// All other files contain JSON, text if the name ends with `.txt`, or separated cells if it ends with `.csv` or `.tsv`.
-/// Errors: those of the disk; data, if the file is
+/// All other files contain JSON, text if the name ends with `.txt`, or separated cells if it ends with `.csv` or
+/// `.tsv`. Errors: those of the disk; data, if the file is
 /// damaged; invalid, for compressed Parquet.
 pub fn open(path: &Path) -> Result<RowIter> {
     let mut start = Vec::new();
