@@ -1,8 +1,7 @@
 //! Rewards and filter rules that are custom programs: their digests, their output in a run, and a run whose program
 //! fails.
 
-use crate::kit::{Sandbox, repository, skipped};
-use std::process::Command;
+use crate::kit::{Sandbox, python, repository};
 
 const CHATS: &str = r#"
 version: 1
@@ -69,14 +68,6 @@ def terse(episode):
 
 ty.run()
 "#;
-
-fn python() -> bool {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        skipped("there is no python3");
-    }
-    there
-}
 
 fn chats(s: &Sandbox) {
     let chat = |text: &str| {

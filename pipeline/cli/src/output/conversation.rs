@@ -1,5 +1,6 @@
 //! Formats one row of a table: a trajectory as a conversation, another row as a record.
 
+use super::segments::EpisodeSegments;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -44,7 +45,7 @@ fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
     format!("{}\n\n{}", format!("{text}\n{answer}").trim_end(), record(cells, &hidden)).trim_end().to_string()
 }
 
-/// Formats the conversation of a trajectory with its outcome.
+/// Formats the conversation of a trajectory with its outcome. The columns per token show its segments.
 pub fn conversation_text(row: &Value) -> String {
     let messages = row.get("messages").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     row.as_object().map_or_else(|| row.to_string(), |cells| conversation(cells, messages))
@@ -55,7 +56,14 @@ fn conversation(cells: &Map<String, Value>, messages: &[Value]) -> String {
     for name in ["id", "problem_id"] {
         let _ = writeln!(text, "{name}: {}", plain(cells.get(name).unwrap_or(&Value::Null)));
     }
-    text + &messages_text(messages) + "\n" + &ending(cells)
+    let segments = EpisodeSegments::read(cells, messages);
+    for (at, message) in messages.iter().enumerate() {
+        segments.headings(at, message).iter().for_each(|heading| {
+            let _ = writeln!(text, "\n{heading}");
+        });
+        write_message(&mut text, message);
+    }
+    text + "\n" + &ending(cells)
 }
 
 /// Formats messages, each after a line with its role.
@@ -74,8 +82,9 @@ pub fn ending(cells: &Map<String, Value>) -> String {
     let of = |name: &str| cells.get(name).filter(|v| !v.is_null()).map(plain);
     let _ = writeln!(text, "reward {}{}", of("reward").unwrap_or_default(), components(cells.get("rewards")));
     let counts = ["outcome", "status", "turns", "tool_calls", "tool_errors"];
-    let counts: Vec<String> =
-        counts.iter().filter_map(|n| Some(format!("{} {}", n.replace('_', " "), of(n)?))).collect();
+    let counts = counts.iter().filter_map(|n| Some(format!("{} {}", n.replace('_', " "), of(n)?)));
+    let segments = (segments.count > 1).then(|| format!("segments {}", segments.count));
+    let counts: Vec<String> = counts.chain(segments).collect();
     let _ = writeln!(text, "{}", counts.join("  "));
     for verdict in cells.get("verdicts").and_then(Value::as_array).into_iter().flatten() {
         let kept = verdict.get("keep").and_then(Value::as_bool).unwrap_or(true);

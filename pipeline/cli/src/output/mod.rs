@@ -11,6 +11,7 @@ pub mod progress;
 pub mod reports;
 pub mod runs;
 pub mod schedules;
+pub mod segments;
 pub mod style;
 pub mod table;
 pub mod trial;

@@ -46,8 +46,8 @@ const MOST_QUARANTINED: f64 = 0.05;
 #[serde(deny_unknown_fields)]
 pub struct ImportConfig {
     /// A file, a pattern such as `data/*.parquet`, or a folder, of which the files of `split` are read; or one of these
-    /// in a data set of the Hugging Face hub: `hf://datasets/OWNER/NAME@REVISION/PATH`. JSON Lines, JSON, Parquet and
-    /// text, also compressed by gzip or Zstandard.
+    /// in a data set of the Hugging Face hub: `hf://datasets/OWNER/NAME@REVISION/PATH`. JSON Lines, JSON, CSV, TSV,
+    /// Parquet and text, also compressed by gzip or Zstandard.
     #[schemars(extend("format" = "sources"))]
     pub source: String,
     /// Format of the rows; detected by their columns if omitted.
