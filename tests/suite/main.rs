@@ -64,6 +64,7 @@ mod services;
 mod shipped;
 mod shipped_recipes;
 mod slurm;
+mod snapshots;
 mod split_outputs;
 mod sweeps;
 mod terminal;

@@ -62,14 +62,14 @@ fn logs_are_raw_if_asked_and_exact_for_programs() {
     assert!(records.any(|record| record["text"] == text), "{lines}");
 }
 
-/// Runs a command on a terminal of 80 columns, and prints what the terminal receives.
+/// Runs a command on a terminal of as many columns as the first argument says, and prints what the terminal receives.
 const TERMINAL: &str = r#"
 import fcntl, os, pty, struct, sys, termios
 
 child, screen = pty.fork()
 if child == 0:
-    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    os.execv(sys.argv[1], sys.argv[1:])
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+    os.execv(sys.argv[2], sys.argv[2:])
 shown = b""
 while True:
     try:
@@ -112,29 +112,35 @@ fn lines_of(screen: &str) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
+pub fn has_python() -> bool {
+    std::process::Command::new("python3").arg("--version").output().is_ok()
+}
+
+/// Runs the program on a terminal, and returns the lines that it shows.
+pub fn on_a_terminal(s: &Sandbox, columns: u16, args: &[&str]) -> Vec<String> {
+    s.write("terminal.py", TERMINAL);
+    let ours = s.command(args);
+    let mut command = std::process::Command::new("python3");
+    command.arg("terminal.py").arg(columns.to_string()).arg(ours.get_program()).args(ours.get_args());
+    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
+    lines_of(&ran(command.current_dir(s.path("")).output().unwrap()).code(0).stdout)
+}
+
 #[test]
 fn lines_of_a_terminal_are_at_most_as_long_and_break_no_word() {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
+    if !has_python() {
         skipped("there is no python3");
         return;
     }
     let s = Sandbox::new();
     s.write("long.yaml", LONG);
-    s.write("terminal.py", TERMINAL);
     let piped = s.run(&["run", "long.yaml"]).code(0);
-    let on_a_terminal = |args: &[&str]| {
-        let ours = s.command(args);
-        let mut command = std::process::Command::new("python3");
-        command.arg("terminal.py").arg(ours.get_program()).args(ours.get_args()).current_dir(s.path(""));
-        command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
-        lines_of(&ran(command.output().unwrap()).code(0).stdout)
-    };
-    let page = on_a_terminal(&["runs", "show", "latest"]);
+    let page = on_a_terminal(&s, 80, &["runs", "show", "latest"]);
     for name in ["demonstrations_with_mistakes ", "labels_of_the_steps_of_a_long_name "] {
         assert!(page.iter().any(|line| line.starts_with(name)), "{page:#?}");
     }
     assert!(page.iter().any(|line| line.starts_with("    main metric: demonstrations 4")), "{page:#?}");
-    let again = on_a_terminal(&["run", "long.yaml"]);
+    let again = on_a_terminal(&s, 80, &["run", "long.yaml"]);
     assert!(again.iter().any(|line| line.contains("labels_of_the_steps_of_a_long_name: hit ")), "{again:#?}");
     for line in page.iter().chain(&again) {
         let is_command = line.starts_with("next: ") || line.starts_with("  trainyard ");

@@ -83,7 +83,9 @@ pub fn ending(cells: &Map<String, Value>) -> String {
     let _ = writeln!(text, "reward {}{}", of("reward").unwrap_or_default(), components(cells.get("rewards")));
     let counts = ["outcome", "status", "turns", "tool_calls", "tool_errors"];
     let counts = counts.iter().filter_map(|n| Some(format!("{} {}", n.replace('_', " "), of(n)?)));
-    let segments = (segments.count > 1).then(|| format!("segments {}", segments.count));
+    let messages = cells.get("messages").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+    let segments = EpisodeSegments::read(cells, messages).count;
+    let segments = (segments > 1).then(|| format!("segments {segments}"));
     let counts: Vec<String> = counts.chain(segments).collect();
     let _ = writeln!(text, "{}", counts.join("  "));
     for verdict in cells.get("verdicts").and_then(Value::as_array).into_iter().flatten() {

@@ -7,6 +7,7 @@
 
 use super::config::SynthesisConfig;
 use super::coverage::coverage;
+use super::distinct::DistinctProblems;
 use super::method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
 use super::metrics;
 use super::play::{EpisodeScript, play};
