@@ -330,8 +330,10 @@ fn help_has_examples_and_shells_complete() {
     s.run(&["explain", "--help"]).code(0).prints("Stage key");
     s.run(&["artifacts", "export", "--help"]).code(0).prints("RUN/STAGE/OUTPUT").prints(".parquet");
     for shell in ["bash", "zsh", "fish"] {
-        s.run(&["completions", shell]).code(0).prints("trainyard").prints("artifacts");
+        s.run(&["completions", shell]).code(0).prints("TRAINYARD_COMPLETE");
     }
+    let completed = s.command(&["--", "trainyard", "art"]).env("TRAINYARD_COMPLETE", "fish").output().unwrap();
+    ran(completed).code(0).prints("artifacts");
 }
 
 #[test]
@@ -351,7 +353,7 @@ fn translated_options_exist() {
     let s = Sandbox::new();
     let kinds = s.run(&["stages", "--format", "json"]).code(0).json();
     let schema = |kind: &str| kinds.as_array().unwrap().iter().find(|k| k["name"] == kind).unwrap().clone();
-    let rooms = [schema("rl"), schema("sft")];
+    let rooms = [schema("rl"), schema("sft"), schema("evaluate")];
     let preference = [schema("preference")];
     let preference = vocabulary::PREFERENCE.iter().map(|row| (row, preference.as_slice()));
     for ((words, path, _), rooms) in vocabulary::OPTIONS.iter().map(|row| (row, rooms.as_slice())).chain(preference) {

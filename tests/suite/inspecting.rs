@@ -137,8 +137,8 @@ fn a_statement_joins_the_artifacts_that_it_names() {
     assert_eq!(query(&s, RESULTS, braces), json!([[6]]));
     let wrong = |sql: &str| s.run(&["artifacts", "query", RESULTS, sql]).code(2);
     wrong("selct model from self").says("help").says("select level, avg(reward) from self group by level");
-    let unknown = wrong("select p.nothing from self s join latest/test/problems p on p.id = s.problem_id");
-    unknown.says("p.nothing").says("`self` has model, ").says("`latest/test/problems` has id, ");
+    let unknown = wrong("select p.absent from self s join latest/test/problems p on p.id = s.problem_id");
+    unknown.says("p.absent").says("`self` has model, ").says("`latest/test/problems` has id, ");
     wrong("select 1 from latest/test/problem").says("its outputs are").says("problems");
     wrong("select 1 from nothing").says("there is no table `nothing`").says("named like artifacts");
 }
