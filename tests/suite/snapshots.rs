@@ -26,7 +26,7 @@ stages:
   report: {uses: report, with: {title: Shown, reports: ["${{ stages.filter.report }}"]}}
 "#;
 
-/// What differs between runs and versions of stage kinds, and its replacement.
+/// Patterns of text that differs between runs and versions of stage kinds, each with its replacement.
 const MASKS: [(&str, &str); 3] = [
     (r"\b\d{8}-\d{6}-[0-9a-f]{7}\b", "RUN"),
     (r"\b[0-9a-f]{12}\b", "DIGEST"),
