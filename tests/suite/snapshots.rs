@@ -23,6 +23,7 @@ stages:
     with:
       trajectories: ["${{ stages.demonstrations_with_mistakes.demonstrations }}"]
       problems: ["${{ stages.demonstrations_with_mistakes.problems }}"]
+      evaluation: ["${{ stages.demonstrations_with_mistakes.problems_test }}"]
   report: {uses: report, with: {title: Shown, reports: ["${{ stages.filter.report }}"]}}
 "#;
 
