@@ -186,7 +186,7 @@ stages:
     uses: evaluate
     with:
       problems: ${{ stages.test.problems }}
-      environment: {kind: math-problems, tools: [{kind: process, command: [python3, book.py]}]}
+      environment: {kind: math-problems, format: hermes, tools: [{kind: process, command: [python3, book.py]}]}
       samples: 0
       endpoints: {talker: {model: {endpoint: "URL", model: m, attempts: 1}}}
 "#;

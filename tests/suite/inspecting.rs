@@ -140,7 +140,7 @@ fn a_statement_joins_the_artifacts_that_it_names() {
     let unknown = wrong("select p.absent from self s join latest/test/problems p on p.id = s.problem_id");
     unknown.says("p.absent").says("`self` has model, ").says("`latest/test/problems` has id, ");
     wrong("select 1 from latest/test/problem").says("its outputs are").says("problems");
-    wrong("select 1 from nothing").says("there is no table `nothing`").says("named like artifacts");
+    wrong("select 1 from absent").says("there is no table `absent`").says("named like artifacts");
 }
 
 #[test]

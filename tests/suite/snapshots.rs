@@ -28,7 +28,8 @@ stages:
 "#;
 
 /// Patterns of text that differs between runs and versions of stage kinds, each with its replacement.
-const MASKS: [(&str, &str); 3] = [
+const MASKS: [(&str, &str); 4] = [
+    (r"\S+/trainyard-suite-[^\s/]+/", "FOLDER/"),
     (r"\b\d{8}-\d{6}-[0-9a-f]{7}\b", "RUN"),
     (r"\b[0-9a-f]{12}\b", "DIGEST"),
     (r"\b\d+(\.\d+)?(ms|s|m\d\ds)\b", "TIME"),

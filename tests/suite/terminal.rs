@@ -98,8 +98,9 @@ stages:
   report: {uses: report, with: {title: Long, reports: ["${{ stages.demonstrations_with_mistakes.report }}"]}}
 "#;
 
-/// Returns the text of a terminal's lines: without control sequences, and with line feeds alone.
-fn lines_of(screen: &str) -> Vec<String> {
+/// Returns the lines of a terminal of so many columns, without control sequences: it continues long lines below. Fails
+/// where it breaks a word of a line that is no command to copy.
+fn lines_of(screen: &str, columns: usize) -> Vec<String> {
     let mut text = String::new();
     let mut rest = screen.chars();
     while let Some(c) = rest.next() {
@@ -109,7 +110,19 @@ fn lines_of(screen: &str) -> Vec<String> {
             c => text.push(c),
         }
     }
-    text.lines().map(str::to_string).collect()
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let characters: Vec<char> = line.chars().collect();
+        let is_command = line.starts_with("next: ") || line.starts_with("  trainyard ");
+        let breaks_a_word = (columns..characters.len())
+            .step_by(columns)
+            .any(|at| !characters[at].is_whitespace() && !characters[at - 1].is_whitespace());
+        assert!(is_command || !breaks_a_word, "{columns} columns: {line}");
+        let parts = characters.chunks(columns).map(|part| part.iter().collect::<String>().trim_end().to_string());
+        lines.extend(parts);
+        lines.extend(line.is_empty().then(String::new));
+    }
+    lines
 }
 
 pub fn has_python() -> bool {
@@ -123,7 +136,7 @@ pub fn on_a_terminal(s: &Sandbox, columns: u16, args: &[&str]) -> Vec<String> {
     let mut command = std::process::Command::new("python3");
     command.arg("terminal.py").arg(columns.to_string()).arg(ours.get_program()).args(ours.get_args());
     command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
-    lines_of(&ran(command.current_dir(s.path("")).output().unwrap()).code(0).stdout)
+    lines_of(&ran(command.current_dir(s.path("")).output().unwrap()).code(0).stdout, usize::from(columns))
 }
 
 #[test]
@@ -143,8 +156,6 @@ fn lines_of_a_terminal_are_at_most_as_long_and_break_no_word() {
     let again = on_a_terminal(&s, 80, &["run", "long.yaml"]);
     assert!(again.iter().any(|line| line.contains("labels_of_the_steps_of_a_long_name: hit ")), "{again:#?}");
     for line in page.iter().chain(&again) {
-        let is_command = line.starts_with("next: ") || line.starts_with("  trainyard ");
-        assert!(is_command || line.chars().count() <= 80, "{line}\n{page:#?}\n{again:#?}");
         assert!(!line.starts_with('|'), "the table is drawn: {again:#?}");
     }
     assert!(!piped.stdout.contains("| ---") && piped.stdout.contains("Long"), "{}", piped.stdout);

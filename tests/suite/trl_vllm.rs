@@ -46,7 +46,7 @@ fn sandbox() -> Sandbox {
     for package in ["torch", "transformers", "datasets"] {
         s.write(&format!("double/{package}.py"), "from trl import *\nfrom trl import __version__\n");
     }
-    let python = s.write_placed("python", "#!/bin/sh\nPYTHONPATH=@double exec python3 \"$@\"\n");
+    let python = s.write_placed("python", "#!/bin/sh\nPYTHONPATH=@double exec python3 $*\n");
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     s
 }

@@ -34,7 +34,11 @@ impl TextCells {
     /// be read.
     pub fn columns(self) -> Result<Map<String, Value>, String> {
         if self.cells.len() != self.names.len() {
-            return Err(format!("the number of cells is {}, but the header has {}", self.cells.len(), self.names.len()));
+            return Err(format!(
+                "the number of cells is {}, but the header has {}",
+                self.cells.len(),
+                self.names.len()
+            ));
         }
         let named = self.names.iter().zip(self.cells).filter(|(name, cell)| !name.is_empty() && !cell.is_empty());
         named.map(|(name, cell)| Ok((name.clone(), value(name, text(&cell)?)))).collect()

@@ -1,6 +1,11 @@
 //! Implements `model/init`, which creates a model with random weights or imports one from a Hugging Face folder or a
 //! GGUF file.
 
+pub mod base_model;
+pub mod options;
+
+pub use options::{NewModelFamily, TemplateChoice, TokenizerKind, TokenizerOptions};
+
 use crate::adapter::{AdapterShape, peft};
 use crate::checkpoint::SaveOptions;
 use crate::config::ModelConfig;
@@ -8,10 +13,9 @@ use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::gguf;
 use crate::shape::{self, LOST_RESULTS, TOOL_TEMPLATE};
-use crate::stages::base_model::{base_model, is_on_hub};
-pub use crate::stages::init_options::{NewModelFamily, TemplateChoice, TokenizerKind, TokenizerOptions};
 use crate::template::{BuiltinTemplate, ChatEncoder};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
+use base_model::{base_model, is_on_hub};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
