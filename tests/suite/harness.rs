@@ -106,9 +106,9 @@ fn conversations_of_one_episode_are_shown_as_its_segments() {
     let environment = ENVIRONMENT.replace("kind: harness,", "kind: harness, options: {habit: beside},");
     let (data, practice) = WORKFLOW.split_once("  practice:").unwrap();
     let practice = practice.replace("ENVIRONMENT", &environment);
-    s.write("beside.yaml", format!("{}  practice:{practice}", data.replace("ENVIRONMENT", ENVIRONMENT)));
-    s.run(&["run", "beside.yaml", "--until", "practice"]).code(0);
-    let tried = s.run(&["try", "beside.yaml", "--stage", "practice", "-n", "1"]).code(0);
+    s.write("segments.yaml", format!("{}  practice:{practice}", data.replace("ENVIRONMENT", ENVIRONMENT)));
+    s.run(&["run", "segments.yaml", "--until", "practice"]).code(0);
+    let tried = s.run(&["try", "segments.yaml", "--stage", "practice", "-n", "1"]).code(0);
     let row = s.run(&["artifacts", "show", "latest/practice/trajectories", "--row", "0"]).code(0);
     for shown in [tried, row] {
         let places = ["── segment 1 of 2\n", "── system\naside", "── segment 2 of 2, which begins", "segments 2"]

@@ -98,8 +98,8 @@ stages:
   report: {uses: report, with: {title: Long, reports: ["${{ stages.demonstrations_with_mistakes.report }}"]}}
 "#;
 
-/// Returns the lines of a terminal of so many columns, without control sequences: it continues long lines below. Fails
-/// where it breaks a word of a line that is no command to copy.
+/// Returns the lines of a terminal of so many columns, without control sequences: long lines are wrapped. Fails if
+/// the wrap splits a word, except in lines with a command to copy.
 fn lines_of(screen: &str, columns: usize) -> Vec<String> {
     let mut text = String::new();
     let mut rest = screen.chars();

@@ -295,8 +295,8 @@ stages:
 fn a_mistake_in_a_param_hides_no_mistake_of_an_input() {
     let text = format!(
         "{HEAD}stages:\n  data: {{uses: data/synthesize}}\n  evaluate: {{uses: evaluate, with: {{models: \
-         [\"${{{{ stages.nope.model }}}}\"], problems: \"${{{{ params.x }}}}\"}}}}\n  practice: {{uses: rl, with: {{model: \
-         \"${{{{ stages.data.problems }}}}\", steps: \"${{{{ params.x }}}}\"}}}}\n"
+         [\"${{{{ stages.nope.model }}}}\"], problems: \"${{{{ params.x }}}}\"}}}}\n  practice: {{uses: rl, with: \
+         {{model: \"${{{{ stages.data.problems }}}}\", steps: \"${{{{ params.x }}}}\"}}}}\n"
     );
     let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
     let mut codes: Vec<&str> = compiled.diagnostics.iter().map(|d| d.code).collect();
