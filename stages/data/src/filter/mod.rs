@@ -218,4 +218,6 @@ fn publish(rows: Vec<Trajectory>, counts: &[Count], context: &mut StageContext) 
 }
 
 #[cfg(test)]
+mod recorded_tests;
+#[cfg(test)]
 mod tests;

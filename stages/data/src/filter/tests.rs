@@ -1,6 +1,5 @@
 use super::*;
 use crate::testing::{environment, parts};
-use std::path::PathBuf;
 use trainyard_chat::Models;
 use trainyard_envs::Environment;
 use trainyard_process::null_log;
@@ -20,8 +19,13 @@ fn with_question(id: &str, question: &str) -> Trajectory {
     row(id, &[("user", question), ("assistant", "5")])
 }
 
-/// Returns a rule's reason codes, empty where the row is kept.
-fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[Problem]) -> Vec<String> {
+/// Returns the verdicts of a rule.
+pub(super) fn verdicts(
+    rule: &Value,
+    rows: &[Trajectory],
+    problems: &[Problem],
+    evaluation: &[Problem],
+) -> Result<Vec<RuleVerdict>> {
     let problems = problems.iter().map(|p| (p.id.clone(), p.clone())).collect();
     let scratch = tempfile::tempdir().unwrap();
     let environment = calculator();
@@ -34,25 +38,17 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
         models: &Models::in_memory(),
     };
     let rows: Vec<&Trajectory> = rows.iter().collect();
-    let judgments = registry::family().build(&rule, &()).unwrap().judge(&rows, &context).unwrap();
-    judgments
-        .into_iter()
-        .map(|j| if let RuleVerdict::Reject { code, .. } = j { code.to_string() } else { String::new() })
-        .collect()
+    registry::family().build(rule, &())?.judge(&rows, &context)
+}
+
+/// Returns a rule's reason codes, empty where the row is kept.
+fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[Problem]) -> Vec<String> {
+    let code = |verdict| if let RuleVerdict::Reject { code, .. } = verdict { code.to_string() } else { String::new() };
+    verdicts(&rule, rows, problems, evaluation).unwrap().into_iter().map(code).collect()
 }
 
 fn refuses(rule: Value, word: &str) {
-    let environment = calculator();
-    let context = RuleContext {
-        problems: &BTreeMap::new(),
-        evaluation: &[],
-        environment: environment.as_ref(),
-        scratch: &PathBuf::new(),
-        log: &null_log(),
-        models: &Models::in_memory(),
-    };
-    let row = with_question("a", "q");
-    let e = registry::family().build(&rule, &()).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
+    let e = verdicts(&rule, &[with_question("a", "q")], &[], &[]).unwrap_err();
     assert!(e.to_string().contains(word), "{e}");
 }
 
