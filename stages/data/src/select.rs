@@ -208,7 +208,8 @@ pub fn select(
         check(&problems, "half")?;
     }
     if let Some(expression) = &config.r#where {
-        let mut mask = io::problem_mask(&problems, expression, scratch)?.into_iter();
+        let rows: Vec<&Problem> = problems.iter().collect();
+        let mut mask = io::row_mask(&rows, expression, scratch)?.into_iter();
         problems.retain(|_| mask.next().unwrap_or(false));
         check(&problems, "where")?;
     }

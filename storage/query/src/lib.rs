@@ -16,7 +16,7 @@ mod database;
 mod dialect;
 mod error;
 pub mod filter;
-mod flatten;
+pub mod flatten;
 mod functions;
 mod meta;
 #[cfg(test)]
@@ -29,6 +29,7 @@ mod tests;
 
 pub use database::QueryLimits;
 pub use error::is_out_of_memory;
-pub use filter::filter_mask;
+pub use filter::{FilterExpression, filter_mask};
+pub use flatten::{CellKind, ColumnFlattener};
 pub use query::query;
 pub use result::{QueryResult, ResultColumn};

@@ -1,5 +1,6 @@
 //! Validates statements, which must be one SELECT, and finds the columns that they can read.
 
+use arrow_schema::Schema;
 use sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, Visit, Visitor};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserOptions};
@@ -33,6 +34,12 @@ impl ColumnSelection {
                 word.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.']))
             }),
         }
+    }
+    /// Returns the selected columns of a table. At least one must carry the number of rows.
+    pub fn columns(&self, schema: &Schema) -> Vec<String> {
+        let all = || schema.fields().iter().map(|field| field.name().clone());
+        let names: Vec<String> = all().filter(|name| self.includes(name)).collect();
+        if names.is_empty() { all().take(1).collect() } else { names }
     }
 }
 

@@ -31,6 +31,7 @@ pub mod extra;
 mod extra_tests;
 pub mod file;
 mod file_error;
+pub mod groups;
 pub mod json;
 pub mod ordered;
 pub mod ordered_columns;
@@ -53,12 +54,13 @@ pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};
 pub use extra::ExtraColumns;
 pub use file::{BatchReader, BatchWriter, ReadSlice, read_batches, read_schema, row_count, write_batches};
+pub use groups::{BatchBounds, GroupReader};
 pub use json::rows_as_json;
 pub use ordered::OrderedValue;
 pub use problem::{Message, Problem};
 pub use rows::{
-    TableRow, TableRowReader, TableRowWriter, read_problems, read_rows, read_trajectories, write_problems, write_rows,
-    write_trajectories,
+    TableRow, TableRowReader, TableRowWriter, encode_columns, encode_rows, read_problems, read_rows, read_trajectories, write_problems,
+    write_rows, write_trajectories,
 };
 pub use select::{select_rows, take_rows};
 pub use summary::summarize;

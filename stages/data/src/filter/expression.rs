@@ -30,7 +30,7 @@ impl FilterRule for ExpressionRule {
         Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
-        let mask = io::trajectory_mask(rows, &self.keep, context.scratch)?;
+        let mask = io::row_mask(rows, &self.keep, context.scratch)?;
         Ok(mask
             .into_iter()
             .map(|keep| if keep { RuleVerdict::Keep } else { RuleVerdict::reject("not_true", self.keep.clone()) })

@@ -24,7 +24,7 @@ pub struct PairCandidates {
 pub fn rows(all: Vec<Trajectory>, config: &PairsConfig, scratch: &Path) -> Result<PairCandidates> {
     let selected = match &config.r#where {
         None => vec![true; all.len()],
-        Some(expression) => io::trajectory_mask(&all.iter().collect::<Vec<_>>(), expression, scratch)?,
+        Some(expression) => io::row_mask(&all.iter().collect::<Vec<_>>(), expression, scratch)?,
     };
     expect_component(&all, config)?;
     let mut rows = PairCandidates::default();
