@@ -1,8 +1,8 @@
 //! Converts Arrow batches to polars frames and back.
 
 use crate::c_interface::{to_arrow, to_polars};
-use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{Field, Schema};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, FieldRef, Schema};
 use polars::error::PolarsError;
 use polars::prelude::{Column, CompatLevel, DataFrame, Series};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use trainyard_core::{Error, Result};
 /// Converts a batch to a frame of one chunk. Buffers are shared. Errors: data (a column of a type that frames lack).
 pub fn frame_of(batch: &RecordBatch) -> Result<DataFrame> {
     let schema = batch.schema_ref();
-    let column = |(field, array): (&Arc<Field>, _)| {
+    let column = |(field, array): (&FieldRef, &ArrayRef)| {
         let series = to_polars(array).and_then(|array| Series::from_arrow(field.name().into(), array));
         series.map(Column::from).map_err(|e| unusable(&format!("column `{}`", field.name()), &e))
     };

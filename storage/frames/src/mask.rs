@@ -46,7 +46,8 @@ pub fn file_mask(expression: &FilterExpression, path: &Path) -> Result<Vec<bool>
     let read = |columns: &[String]| -> Result<Batches<'static>> {
         Ok(Box::new(GroupReader::open(path, Some(columns), BatchBounds::default())?))
     };
-    match mask(expression, &read_schema(path)?, &read)? {
+    let schema = read_schema(path)?;
+    match mask(expression, &schema, &read)? {
         Some(mask) => Ok(mask),
         None => expression.mask(path),
     }

@@ -6,6 +6,7 @@ use arrow_array::types::{Float32Type, Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, PrimitiveArray};
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::BTreeMap;
 use std::path::Path;
