@@ -7,7 +7,7 @@ use trainyard_core::Result;
 use trainyard_core::error::io_error;
 use trainyard_frames::Batches;
 use trainyard_query::FilterExpression;
-use trainyard_tables::{Problem, TableRow, TableRowWriter, Trajectory, encode_columns};
+use trainyard_tables::{BatchWriter, Problem, TableRow, Trajectory, encode_columns};
 
 /// Rows whose columns are encoded at once.
 const FRAME_ROWS: usize = 16_384;
@@ -64,14 +64,28 @@ fn frame_mask<R: TableRow>(rows: &[&R], expression: &FilterExpression) -> Result
     trainyard_frames::mask(expression, &R::schema(extra), &read)
 }
 
-/// Evaluates an expression in SQLite, over the table of all rows in a temporary file.
+/// Evaluates an expression in SQLite, over a temporary file of the columns that it may name.
 fn sqlite_mask<R: TableRow>(rows: &[&R], expression: &FilterExpression, file: &Path) -> Result<Vec<bool>> {
-    let mut writer = TableRowWriter::create(file)?;
-    writer.write_refs(rows)?;
-    writer.finish()?;
-    let mask = expression.mask(file);
-    std::fs::remove_file(file).map_err(|e| io_error(file, &e))?;
-    mask
+    let schema = R::schema(R::extra(rows));
+    let evaluate = |columns: &[String]| {
+        write_columns(rows, columns, file)?;
+        expression.mask(file)
+    };
+    // An error names all columns of the table.
+    let mask = evaluate(&expression.columns(&schema))
+        .or_else(|_| evaluate(&schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()));
+    let removed = std::fs::remove_file(file).map_err(|e| io_error(file, &e));
+    mask.and_then(|mask| removed.map(|()| mask))
+}
+
+fn write_columns<R: TableRow>(rows: &[&R], columns: &[String], file: &Path) -> Result<()> {
+    let extra = R::extra(rows);
+    let schema = encode_columns::<R>(&[], columns, extra)?.schema();
+    let mut writer = BatchWriter::create_grouped(file, schema, R::GROUP)?;
+    for rows in rows.chunks(FRAME_ROWS) {
+        writer.write(&encode_columns(rows, columns, extra)?)?;
+    }
+    writer.finish().map(drop)
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub fn batch_mask(expression: &FilterExpression, flat: &RecordBatch) -> Result<O
     if used.num_columns() == 0 {
         return Ok(None);
     }
-    // What polars refuses, SQLite answers.
+    // SQLite answers if polars refuses.
     let Ok(result) = frame_of(&used)?.lazy().select([condition.alias("mask")]).collect() else { return Ok(None) };
     let result = batch_of(&result)?;
     let fits = result.num_rows() == flat.num_rows() && result.column(0).data_type() == &DataType::Boolean;

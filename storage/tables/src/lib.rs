@@ -59,8 +59,8 @@ pub use json::rows_as_json;
 pub use ordered::OrderedValue;
 pub use problem::{Message, Problem};
 pub use rows::{
-    TableRow, TableRowReader, TableRowWriter, encode_columns, encode_rows, read_problems, read_rows, read_trajectories, write_problems,
-    write_rows, write_trajectories,
+    TableRow, TableRowReader, TableRowWriter, encode_columns, encode_rows, read_problems, read_rows, read_trajectories,
+    write_problems, write_rows, write_trajectories,
 };
 pub use select::{select_rows, take_rows};
 pub use summary::summarize;

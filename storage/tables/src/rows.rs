@@ -52,9 +52,9 @@ impl<R: TableRow> TableRowWriter<R> {
     pub fn write(&mut self, rows: &[R]) -> Result<()> {
         rows.chunks(ROWS).try_for_each(|piece| self.write_piece(&piece.iter().collect::<Vec<_>>()))
     }
-    /// Appends rows by reference. Errors: those of [`TableRowWriter::write`].
-    pub fn write_refs(&mut self, rows: &[&R]) -> Result<()> {
-        rows.chunks(ROWS).try_for_each(|piece| self.write_piece(piece))
+    /// Writes the footer, without which the file cannot be read. Returns the number of rows.
+    pub fn finish(self) -> Result<u64> {
+        self.file.finish()
     }
 
     fn write_piece(&mut self, rows: &[&R]) -> Result<()> {
@@ -64,11 +64,6 @@ impl<R: TableRow> TableRowWriter<R> {
         }
         self.file.write(&encode_rows(rows, &R::schema(needed), needed)?)
     }
-    /// Writes the footer, without which the file cannot be read. Returns the number of rows.
-    pub fn finish(self) -> Result<u64> {
-        self.file.finish()
-    }
-
     /// Starts the file again with more columns, and copies the rows so far.
     fn widen(&mut self, extra: ExtraColumns) -> Result<()> {
         let narrow = self.path.with_extension("narrow");
@@ -84,8 +79,9 @@ impl<R: TableRow> TableRowWriter<R> {
     }
 }
 
-/// Encodes rows as a batch of a schema, which has some or all columns of [`TableRow::schema`]. Errors: bug (a column of
-/// another schema).
+/// Encodes rows as a batch of a schema, which has some or all columns of [`TableRow::schema`].
+///
+/// Errors: bug (a column of another schema).
 pub fn encode_rows<R: TableRow>(rows: &[&R], schema: &SchemaRef, extra: ExtraColumns) -> Result<RecordBatch> {
     let column = |field: &FieldRef| {
         R::encode_column(rows, field.name(), extra)
@@ -97,8 +93,9 @@ pub fn encode_rows<R: TableRow>(rows: &[&R], schema: &SchemaRef, extra: ExtraCol
         .map_err(|e| Error::bug(format!("rows do not fit their schema: {e}")))
 }
 
-/// Encodes the named columns of rows, in the schema's order. Unknown names are ignored. Errors: bug (columns of different
-/// lengths).
+/// Encodes the named columns of rows, in the schema's order. Unknown names are ignored.
+///
+/// Errors: bug (columns of different lengths).
 pub fn encode_columns<R: TableRow>(rows: &[&R], columns: &[String], extra: ExtraColumns) -> Result<RecordBatch> {
     let whole = R::schema(extra);
     let fields = whole.fields().iter().filter(|field| columns.contains(field.name()));

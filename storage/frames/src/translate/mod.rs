@@ -2,7 +2,7 @@
 //!
 //! Returns `None` for everything whose values could differ. Types are static here: columns have one, and an operator
 //! between text and numbers, which SQLite converts by the affinity of columns, is left to SQLite. Integers are computed
-//! with 64 bits where the values of these rows cannot overflow; beyond, SQLite goes on with floats.
+//! with 64 bits where the values of these rows cannot overflow; SQLite continues with floats.
 //!
 //! The text that SQLite reads is the printed tree, and its precedences are not those of the parser. So a comparison is
 //! translated as the operand of another operator only in parentheses.
