@@ -126,7 +126,7 @@ stages:
 #[test]
 fn conditions_have_one_meaning_however_they_are_computed() {
     let s = Sandbox::new();
-    let row = |answer: &str| format!("{{\"instruction\": \"Translate.\", \"output\": \"{answer}\"}}\n");
+    let row = |answer: &str| format!("{{\"instruction\": \"Say {answer}.\", \"output\": \"{answer}\"}}\n");
     s.write("alpaca.jsonl", ["dog", "DOG", "42", "é", "a dog's\\nlife"].map(row).concat());
     let kept = |name: &str, condition: &str| {
         s.write(name, CONDITION.replace("CONDITION", condition));
