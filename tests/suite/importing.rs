@@ -140,7 +140,7 @@ fn conditions_have_one_meaning_however_they_are_computed() {
     };
     assert_eq!(kept("like.yaml", "answer LIKE '%dog%' AND length(answer) > 3"), ["a dog's\nlife"]);
     assert_eq!(kept("ilike.yaml", "answer ILIKE 'dog' OR length(answer) = 1"), ["DOG", "dog", "é"]);
-    // Text beside a number, and an aggregate.
+    // Text compared with a number, and an aggregate.
     assert_eq!(kept("affinity.yaml", "answer = 42"), ["42"]);
     assert_eq!(kept("longest.yaml", "length(answer) = max(length(answer))"), ["a dog's\nlife"]);
     let verdict = "select verdicts from self where answer = 'dog'";
