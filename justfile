@@ -10,12 +10,13 @@ ci *steps:
 quick:
     bash .ci/run format walls quick
 
-# Format, lint, and check the walls, the prose and the names in pages.
+# Format, lint, and check the walls, the prose, the names in pages and the page of results.
 check:
     cargo fmt --all --check
     .ci/guards
     .ci/prose
     .ci/doc_names
+    benches/report --check
     cargo clippy --workspace --all-targets -- -D warnings
 
 # A wheel and a tarball of the program in `target/package`, installed and tried (docs/install.md).
@@ -62,6 +63,14 @@ simulate seeds="10000" first="0":
 # Rewrite the generated files: workflows/schema.json.
 generate:
     cargo run -- schema > workflows/schema.json
+
+# Write docs/results.md from the records in benches/records (docs/contributing/results.md).
+report:
+    benches/report
+
+# Append a series to benches/records/SUBJECT.toml, with today's date, the commit and this machine.
+record SUBJECT:
+    benches/report --add {{SUBJECT}}
 
 # The suites of executors on a real Slurm (root, Debian's packages) and a real Ray (pip), started for the tests.
 clusters:

@@ -116,6 +116,68 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
             "made for `countdown`, but this stage plays `word-problems`",
         ],
     ),
+    (
+        "columns that no table of the kind has",
+        "version: 1\nname: x\nstages:\n  d: {uses: data/synthesize, with: {method: procedural}}\n  s:\n    \
+         uses: data/select\n    with:\n      problems: [\"${{ stages.d.problems }}\"]\n      \
+         where: levle < 3 and lang = 'de'\n  \
+         f:\n    uses: data/filter\n    with:\n      trajectories: [\"${{ stages.d.demonstrations }}\"]\n      \
+         rules: [{kind: expression, keep: \"quality > 0.5\"}]\n",
+        &[
+            "x.yaml:9:14",
+            "problems have no column `levle`",
+            "did you mean `level`?",
+            "problems have no column `lang`",
+            "x.yaml:14:40",
+            "trajectories have no column `quality`",
+            "is `meta_quality`; the columns are: id, problem_id",
+        ],
+    ),
+    (
+        "an option of another rule, and one of another program",
+        "version: 1\nname: x\nstages:\n  f:\n    uses: data/filter\n    \
+         with: {rules: [{kind: expression, where: level < 3}]}\n  \
+         r:\n    uses: rl\n    with: {temperature: 0.7}\n  e:\n    uses: evaluate\n    with: {top_p: 0.9}\n",
+        &["x.yaml:6:39", "valid here: keep", "write `rollout: {temperature: …}`", "write `sampling: {top_p: …}`"],
+    ),
+    (
+        "a chat template that is no file, a name of a file in its place, and one for a new model",
+        "version: 1\nname: x\nstages:\n  a: {uses: model/init, with: {template: {file: nowhere.jinja}}}\n  \
+         b: {uses: model/init, with: {template: own.jinja}}\n  \
+         c: {uses: model/init, with: {template: {file: x.yaml}}}\n",
+        &[
+            "there is no file or folder",
+            "nowhere.jinja",
+            "x.yaml:4:",
+            "x.yaml:5:42",
+            "valid here: chatml, compact, or a map with `file`",
+            "x.yaml:6:",
+            "those of a built-in template",
+        ],
+    ),
+    (
+        "mistakes behind a param, an unknown kind and an unknown option",
+        "version: 1\nname: x\nstages:\n  d: {uses: data/synthesize, with: {method: procedural}}\n  m:\n    \
+         uses: model/init\n    with: {hiden_size: 96, heads: 5}\n  r:\n    uses: grpo\n    with: \
+         {model: \"${{ stages.m.model }}\", num_generations: 8}\n    resources: {tags: [h100]}\n  e:\n    \
+         uses: evaluate\n    with: {models: [\"${{ stages.nope.model }}\"], problems: \"${{ params.x }}\", \
+         samples: eight}\n    resources: {tags: [h100]}\n    checks: [{metric: acc, min: 0.5}]\n",
+        &[
+            "x.yaml:7:12",
+            "96 is not an even multiple of 5 heads",
+            "x.yaml:9:11",
+            "write `uses: rl` with `algorithm: grpo`",
+            "stage `r` gets no `problems`",
+            "write `rollout: {group_size: …}`",
+            "x.yaml:11:5",
+            "there is no stage `nope`",
+            "there is no param `x`",
+            "x.yaml:14:",
+            "found the text `eight`",
+            "x.yaml:15:5",
+            "reports no metric `acc`",
+        ],
+    ),
 ];
 
 #[test]
@@ -185,4 +247,81 @@ fn valid_file_is_confirmed() {
     let s = Sandbox::new();
     s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: noop}\n");
     s.run(&["check", "x.yaml"]).code(0).prints("x.yaml");
+}
+
+/// Problems with a column `lang`, and the stages that read them.
+const OWN_PROBLEMS: &str = r#"
+version: 1
+name: own
+stages:
+  data: {uses: data/import, with: {source: own.jsonl}}
+  german: {uses: data/select, with: {problems: ["${{ stages.data.problems }}"], where: "meta_lng = 'de'"}}
+  model: {uses: model/init, with: {max_position_embeddings: 64}}
+  evaluate:
+    uses: evaluate
+    with: {models: ["${{ stages.model.model }}"], problems: "${{ stages.german.problems }}"}
+"#;
+
+#[test]
+fn first_rows_of_a_local_source_tell_columns_and_environment() {
+    let s = Sandbox::new();
+    s.write("own.jsonl", "{\"question\": \"1+1?\", \"answer\": 2, \"lang\": \"de\"}\n");
+    s.write("x.yaml", OWN_PROBLEMS);
+    let ran = s.run(&["check", "x.yaml"]).code(2);
+    let ran = ran.says("made for `math-problems`, but this stage plays `word-problems`");
+    let ran = ran.says("no column for `meta_lng`").says("did you mean `meta_lang`? they give: meta_lang");
+    ran.says("x.yaml:10:").says("768 tokens, but the context of the model holds 64");
+    let right = OWN_PROBLEMS.replace("meta_lng", "meta_lang").replace(
+        "problems: \"${{ stages.german",
+        "sampling: {max_turn_tokens: 32, max_episode_tokens: 64}, environment: {kind: math-problems}, \
+         problems: \"${{ stages.german",
+    );
+    s.write("x.yaml", right);
+    let ran = s.run(&["check", "x.yaml"]).code(0);
+    assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
+}
+
+#[test]
+fn limit_above_the_context_of_the_model_is_a_warning_with_both_numbers() {
+    let s = Sandbox::new();
+    s.write(
+        "x.yaml",
+        "version: 1\nname: x\nstages:\n  d: {uses: data/synthesize, with: {method: procedural}}\n  \
+         m: {uses: model/init, with: {max_position_embeddings: 64}}\n  s:\n    uses: sft\n    with:\n      \
+         model: ${{ stages.m.model }}\n      trajectories: [\"${{ stages.d.demonstrations }}\"]\n      \
+         max_tokens: 2048\n",
+    );
+    let ran = s.run(&["check", "x.yaml"]).code(0).says("x.yaml:11:");
+    ran.says("2048 tokens, but the context of the model holds 64").says("`max_position_embeddings`");
+}
+
+#[test]
+fn endpoints_are_asked_only_with_connect() {
+    let s = Sandbox::new();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    let text = format!(
+        "version: 1\nname: x\nstages:\n  d: {{uses: data/synthesize, with: {{method: procedural}}}}\n  e:\n    \
+         uses: evaluate\n    with:\n      problems: ${{{{ stages.d.problems }}}}\n      \
+         endpoints: {{served: {{model: {{endpoint: \"{url}\", model: m}}}}}}\n"
+    );
+    s.write("x.yaml", &text);
+    s.run(&["check", "x.yaml"]).code(0);
+    let ran = s.run(&["check", "x.yaml", "--connect"]).code(2).says("x.yaml:9:");
+    ran.says("the endpoint of `e` does not answer").says("start the server");
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let open = format!("http://{}", server.local_addr().unwrap());
+    let served = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = server.accept().unwrap();
+        let _ = stream.read(&mut [0; 1024]).unwrap();
+        let body = b"{\"data\": []}";
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+    });
+    s.write("x.yaml", text.replace(&url, &open));
+    s.run(&["check", "x.yaml", "--connect"]).code(0);
+    served.join().unwrap();
 }

@@ -1,8 +1,7 @@
 //! Rewards and filter rules that are custom programs: their digests, their output in a run, and a run whose program
 //! fails.
 
-use crate::kit::{Sandbox, repository, skipped};
-use std::process::Command;
+use crate::kit::{Sandbox, python, repository};
 
 const CHATS: &str = r#"
 version: 1
@@ -69,14 +68,6 @@ def terse(episode):
 
 ty.run()
 "#;
-
-fn python() -> bool {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        skipped("there is no python3");
-    }
-    there
-}
 
 fn chats(s: &Sandbox) {
     let chat = |text: &str| {
@@ -167,7 +158,7 @@ fn time_of_a_start_is_an_option() {
     s.write("my_rule.py", format!("import time\ntime.sleep(3)\n{RULE}"));
     let with = |options: &str| s.write("own.yaml", CHATS.replace("options: {least: 1}", options));
     with("options: {least: 1}, start: 1s, timeout: 1s");
-    s.run(&["run", "own.yaml"]).code(3).says("not ready within 1s").says("start: 10m");
+    s.run(&["run", "own.yaml"]).code(1).says("not ready within 1.0s").says("start: 10m");
     with("options: {least: 1}, start: 10m, timeout: 1s");
     s.run(&["run", "own.yaml"]).code(0).says("kept 2");
     with("options: {least: 1}, start: soon");

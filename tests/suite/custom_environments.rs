@@ -1,7 +1,8 @@
 //! Tools and environments that are custom programs: checked against the rules, tried, and played in a run.
 
 use crate::kit::{Sandbox, skipped};
-use serde_json::json;
+use serde_json::{Value, json};
+use trainyard_testkit::chat::{MockChatServer, MockResponse, calls, says};
 
 const SHOP: &str = r#"
 import trainyard_bridge as ty
@@ -156,4 +157,67 @@ fn custom_tools_and_environments_are_tried_and_played() {
     s.write("shop.py", SHOP.replace("    def step(", closed));
     let failed = s.run(&["run", "own.yaml"]).code(1);
     assert!(format!("{}{}", failed.stdout, failed.stderr).contains("RuntimeError: closed"), "{failed:?}");
+}
+
+const BOOKS: &str = r#"
+import trainyard_bridge as ty
+
+@ty.tool
+def book(room: str) -> str:
+    """Books a room."""
+    if room != "blue":
+        raise ValueError(f"no room {room}")
+    return "booked"
+
+@ty.tool
+def look(room: str) -> str:
+    """Looks at a room."""
+    return {"blue": "free"}[room]
+
+ty.run()
+"#;
+
+const BOOKING: &str = r#"
+version: 1
+name: booking
+stages:
+  test: {uses: data/import, with: {source: rooms.jsonl}}
+  evaluate:
+    uses: evaluate
+    with:
+      problems: ${{ stages.test.problems }}
+      environment: {kind: math-problems, format: hermes, tools: [{kind: process, command: [python3, book.py]}]}
+      samples: 0
+      endpoints: {talker: {model: {endpoint: "URL", model: m, attempts: 1}}}
+"#;
+
+/// Requests a room that is not there with a tool of the question's name, and gives up.
+fn guest(body: &Value, _: usize) -> MockResponse {
+    let messages = body["messages"].as_array().unwrap();
+    if messages.iter().any(|message| message["role"] == "tool") {
+        return says(body, "5");
+    }
+    let tool = if body["messages"].to_string().contains("Look") { "look" } else { "book" };
+    calls(body, "c1", tool, &json!({"room": "red"}))
+}
+
+#[test]
+fn wrong_arguments_of_the_model_are_one_line_of_the_run() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        skipped("there is no python3");
+        return;
+    }
+    let served = MockChatServer::start(guest);
+    let s = Sandbox::new();
+    s.write("book.py", BOOKS);
+    s.write("booking.yaml", BOOKING.replace("URL", served.url()));
+    let asks = ["Book room 1.", "Book room 2.", "Book room 3.", "Look at room 4.", "Look at room 5."];
+    let row = |text: &&str| json!({"prompt": [{"role": "user", "content": text}], "answer": "5"}).to_string() + "\n";
+    s.write("rooms.jsonl", asks.iter().map(row).collect::<String>());
+    let told = s.run(&["run", "booking.yaml"]).code(0);
+    let told = told.says("evaluate: tool book: 3 calls raised ValueError, first: no room red\n");
+    let told = told.says("evaluate: tool look: 2 calls raised KeyError, first: 'red'\n");
+    assert_eq!(told.stderr.matches("Traceback").count(), 1, "the first one of an unexpected type: {}", told.stderr);
+    let logs = s.run(&["logs", "latest", "evaluate"]).code(0).prints("ValueError: no room red").stdout;
+    assert_eq!(logs.matches("Traceback").count(), 5, "{logs}");
 }

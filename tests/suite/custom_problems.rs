@@ -1,6 +1,6 @@
 //! Problems, demonstrations and step labels from Python functions, and a process reward model trained on them.
 
-use crate::kit::{Sandbox, skipped};
+use crate::kit::{Sandbox, python};
 use serde_json::Value;
 
 const OWN: &str = r##"
@@ -56,8 +56,8 @@ stages:
 
 #[test]
 fn a_function_makes_problems_and_another_labels_their_steps() {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        return skipped("there is no python3");
+    if !python() {
+        return;
     }
     let s = Sandbox::new();
     s.write("own.py", OWN);
@@ -77,6 +77,21 @@ fn a_function_makes_problems_and_another_labels_their_steps() {
     // An answer that is not correct is not a demonstration.
     s.write("own.yaml", WORKFLOW.replace("levels: 2, batch: 5", "levels: 2, batch: 5, options: {off: 1}"));
     s.run(&["run", "own.yaml"]).code(1).says("no demonstration was made");
+}
+
+/// There are 2 × 2 sums of two numbers below 2. The smaller split draws first and has two of them.
+#[test]
+fn a_level_with_too_few_problems_names_the_splits_that_have_others() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("own.py", OWN.replace("randrange(50)", "randrange(2)"));
+    let splits = "splits: {demonstrations: {levels: {1: 3}}, test: {levels: {1: 2}}}";
+    let text = WORKFLOW.replace("splits: {demonstrations: {levels: {1: 12, 2: 4}}, test: {total: 4}}", splits);
+    s.write("own.yaml", text);
+    let ran = s.run(&["run", "own.yaml", "--until", "sums"]).code(1);
+    ran.says("level 1 has too few distinct problems for 3").says("only 2 were found in").says("(2 in `test`)");
 }
 
 /// Finds the value of a metric anywhere in a JSON document.

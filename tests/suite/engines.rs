@@ -1,8 +1,7 @@
 //! Third-party trainers as stages: a custom one, killed and resumed, its failures, and TRL itself if
 //! `TRAINYARD_TEST_TRL` names a Python that has it.
 
-use crate::kit::{Sandbox, skipped};
-use std::process::Command;
+use crate::kit::{Sandbox, python, skipped};
 
 const OWN: &str = r#"
 version: 1
@@ -64,14 +63,6 @@ weights = bytearray((pathlib.Path(job["model"]) / "model.safetensors").read_byte
 weights[-4:] = bytes(4)
 (pathlib.Path(job["output"]) / "model.safetensors").write_bytes(weights)
 "#;
-
-fn python() -> bool {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        skipped("there is no python3");
-    }
-    there
-}
 
 #[test]
 fn a_trainer_of_ones_own_is_followed_resumed_and_its_weights_are_a_model() {

@@ -125,6 +125,19 @@ fn a_trajectory_reads_as_a_conversation() {
 }
 
 #[test]
+fn an_artifact_shows_its_rows_first_and_its_metrics_on_request() {
+    let s = with("problems.yaml", PROBLEMS);
+    s.run(&["run", "problems.yaml"]).code(0);
+    let show =
+        |more: &[&str]| s.run(&[&["artifacts", "show", "latest/data/demonstrations"][..], more].concat()).code(0);
+    let short = show(&[]).prints(" metrics of the stage: `--metrics` lists them");
+    let at = |text: &str| short.stdout.find(text).unwrap_or_else(|| panic!("{text}: {}", short.stdout));
+    assert!(at("row 0\n") < at("4 rows, for SQL") && at("4 rows, for SQL") < at("made by run"), "{}", short.stdout);
+    silent_about(&short, "demonstrations = 4");
+    show(&["--metrics"]).prints("  demonstrations = 4");
+}
+
+#[test]
 fn queries_say_what_is_wrong_in_words() {
     let s = with("problems.yaml", PROBLEMS);
     s.run(&["run", "problems.yaml"]).code(0);
@@ -317,8 +330,10 @@ fn help_has_examples_and_shells_complete() {
     s.run(&["explain", "--help"]).code(0).prints("Stage key");
     s.run(&["artifacts", "export", "--help"]).code(0).prints("RUN/STAGE/OUTPUT").prints(".parquet");
     for shell in ["bash", "zsh", "fish"] {
-        s.run(&["completions", shell]).code(0).prints("trainyard").prints("artifacts");
+        s.run(&["completions", shell]).code(0).prints("TRAINYARD_COMPLETE");
     }
+    let completed = s.command(&["--", "trainyard", "art"]).env("TRAINYARD_COMPLETE", "fish").output().unwrap();
+    ran(completed).code(0).prints("artifacts");
 }
 
 #[test]
@@ -338,7 +353,7 @@ fn translated_options_exist() {
     let s = Sandbox::new();
     let kinds = s.run(&["stages", "--format", "json"]).code(0).json();
     let schema = |kind: &str| kinds.as_array().unwrap().iter().find(|k| k["name"] == kind).unwrap().clone();
-    let rooms = [schema("rl"), schema("sft")];
+    let rooms = [schema("rl"), schema("sft"), schema("evaluate")];
     let preference = [schema("preference")];
     let preference = vocabulary::PREFERENCE.iter().map(|row| (row, preference.as_slice()));
     for ((words, path, _), rooms) in vocabulary::OPTIONS.iter().map(|row| (row, rooms.as_slice())).chain(preference) {

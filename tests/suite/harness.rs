@@ -99,6 +99,25 @@ fn every_stage_plays_a_program_that_keeps_its_conversation() {
 }
 
 #[test]
+fn conversations_of_one_episode_are_shown_as_its_segments() {
+    let Some(s) = sandbox() else { return };
+    // A limit of the request ends its turn and not the episode.
+    s.write("agent.py", s.read("agent.py").replace("chat(other)", "chat(other, max_tokens=4)"));
+    let environment = ENVIRONMENT.replace("kind: harness,", "kind: harness, options: {habit: beside},");
+    let (data, practice) = WORKFLOW.split_once("  practice:").unwrap();
+    let practice = practice.replace("ENVIRONMENT", &environment);
+    s.write("segments.yaml", format!("{}  practice:{practice}", data.replace("ENVIRONMENT", ENVIRONMENT)));
+    s.run(&["run", "segments.yaml", "--until", "practice"]).code(0);
+    let tried = s.run(&["try", "segments.yaml", "--stage", "practice", "-n", "1"]).code(0);
+    let row = s.run(&["artifacts", "show", "latest/practice/trajectories", "--row", "0"]).code(0);
+    for shown in [tried, row] {
+        let places = ["── segment 1 of 2\n", "── system\naside", "── segment 2 of 2, which begins", "segments 2"]
+            .map(|text| shown.stdout.find(text).unwrap_or_else(|| panic!("no `{text}`: {}", shown.stdout)));
+        assert!(places.is_sorted(), "{}", shown.stdout);
+    }
+}
+
+#[test]
 fn what_a_program_cannot_be_asked_for_is_told_before_it_runs() {
     let Some(s) = sandbox() else { return };
     let told = |from: &str, to: &str| {

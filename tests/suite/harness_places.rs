@@ -195,7 +195,7 @@ fn docker_runs_the_program_and_removes_killed_containers() {
     places(&s, &format!("on_failure: fail, {options}"), "[]");
     run().code(0);
     let logged = s.read("docker.log");
-    assert_eq!(logged.lines().count(), 4, "{logged}");
+    assert_eq!(logged.lines().count(), 8, "a greedy and a sampled episode of each of four problems: {logged}");
     for line in logged.lines() {
         assert!(line.starts_with("run --rm --name trainyard-process-"), "{line}");
         assert!(line.contains(":/program:ro --workdir /program --user "), "{line}");
@@ -218,7 +218,7 @@ fn packages_are_imported_once_for_all_episodes() {
     let package = "open(\"@imports\", \"a\").write(\"x\")\n\ndef end(name):\n    \
                    open(\"@ends\", \"a\").write(name + \"\\n\")\n";
     s.write_placed("packages/counted.py", package);
-    for (options, imports) in [("", "x"), (", fork: false", "xxxx")] {
+    for (options, imports) in [("", "x"), (", fork: false", "xxxxxxxx")] {
         for name in ["imports", "ends"] {
             s.write(name, "");
         }

@@ -24,6 +24,15 @@ stages:
       model: ${{ stages.base.model }}
       trajectories: ["${{ stages.data.demonstrations }}"]
       epochs: 1
+  evaluate:
+    uses: evaluate
+    with:
+      models: ["${{ stages.sft.model }}"]
+      names: [tuned]
+      problems: ${{ stages.data.problems }}
+      problems_limit: 2
+      samples: 0
+      sampling: {max_turn_tokens: 4}
 "#;
 
 /// Serves the files of a folder as the model `tiny/model`, whose branch `main` is at the commit in `commit`.
@@ -76,10 +85,11 @@ fn a_base_model_is_fetched_by_its_name_and_its_commit_is_part_of_the_digest() {
     let commit = Arc::new(Mutex::new(FIRST.to_string()));
     let endpoint = serve(s.path("model"), commit.clone());
     s.write("named.yaml", NAMED);
-    run(&s, &endpoint, "0", "run", "named.yaml").code(0);
+    run(&s, &endpoint, "0", "run", "named.yaml").code(0).says("evaluate: done").says("accuracy_tuned");
     assert!(s.path(&format!("hub/models--tiny--model/snapshots/{FIRST}/config.json")).is_file());
     // Offline, the cached commit counts.
-    run(&s, "http://127.0.0.1:1", "1", "run", "named.yaml").code(0).says("base: hit").says("sft: hit");
+    let again = run(&s, "http://127.0.0.1:1", "1", "run", "named.yaml").code(0);
+    again.says("base: hit").says("sft: hit").says("evaluate: hit");
     *commit.lock().unwrap() = SECOND.to_string();
     let changed = run(&s, &endpoint, "0", "run", "named.yaml").code(0);
     assert!(!changed.stderr.contains("base: hit"), "{}", changed.stderr);

@@ -99,14 +99,14 @@ fn columns_of_the_user_are_kept_filtered_and_exported() {
     s.run(&["run", "columns.yaml"]).code(0);
     let ids = rows(&s, "select meta_conversation_id, meta_quality from self", "trajectories");
     assert_eq!(ids, serde_json::json!([["c1", 0.9], ["c2", 0.2], ["c3", 0.8]]));
-    s.run(&["artifacts", "show", "latest/chats/trajectories"]).code(0).says("meta_quality").says("conversation_id");
-    s.run(&["artifacts", "show", "latest/good/kept", "--row", "0"]).code(0).says("\"quality\":0.9");
+    s.run(&["artifacts", "show", "latest/chats/trajectories"]).code(0).prints("meta_quality").prints("conversation_id");
+    s.run(&["artifacts", "show", "latest/good/kept", "--row", "0"]).code(0).prints("\"quality\":0.9");
     s.run(&["artifacts", "export", "latest/good/kept", "good.jsonl", "--as", "trl"]).code(0);
     let exported: Value = serde_json::from_str(s.read("good.jsonl").trim()).unwrap();
     assert!(exported["conversation_id"] == "c1" && exported["quality"] == 0.9 && exported["lang"] == "de");
     // The name without `meta_` is an error that says which name is right.
     s.write("wrong.yaml", OWN_COLUMNS.replace("meta_quality", "quality"));
-    s.run(&["run", "wrong.yaml"]).code(1).says("no column `quality`").says("is `meta_quality`");
+    s.run(&["run", "wrong.yaml"]).code(2).says("no column `quality`").says("is `meta_quality`");
 }
 
 const CONDITION: &str = r#"
@@ -205,4 +205,52 @@ fn repeated_prompts_are_kept_or_dropped() {
     let same_id = |n: usize| format!("{{\"prompt\": \"q{n}\", \"answer\": \"{n}\", \"id\": \"x\"}}\n");
     s.write("problems.jsonl", [1, 2].map(same_id).concat());
     s.run(&["run", "p.yaml"]).code(1).says("asks something else than line 1, which has the same id: `x`");
+}
+
+/// Writes a cell: quoted, with its quotes twice.
+fn cell(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+#[test]
+fn tables_of_spreadsheets_are_read() {
+    let s = Sandbox::new();
+    let stage = |name: &str, with: &str| {
+        format!("version: 1\nname: {name}\nstages:\n  chats:\n    uses: data/import\n    with: {{{with}}}\n")
+    };
+    let messages = |n: usize| {
+        let chat: Value = serde_json::from_str(&chat(n)).unwrap();
+        cell(&chat["messages"].to_string())
+    };
+    let rows_of_chats = [messages(1) + ",0.9,de", "\"[{}]\",0.5,de".into(), messages(2) + ",0.2,", messages(3)];
+    s.write("chats.csv", format!("messages,quality,lang\r\n{}\r\n", rows_of_chats.join("\r\n")));
+    s.write("chats.yaml", stage("chats", "source: chats.csv, max_quarantined: 0.5"));
+    s.run(&["check", "chats.yaml"]).code(0);
+    s.run(&["run", "chats.yaml"]).code(0).says("trajectories 2").says("quarantined 2");
+    let sql = "select json_extract(messages, '$[1].content'), meta_quality + 1, meta_lang from self";
+    assert_eq!(rows(&s, sql, "trajectories"), serde_json::json!([["q1", 1.9, "de"], ["q2", 1.2, null]]));
+    let refused = rows(&s, "select file, line, reason from self order by line", "quarantine");
+    assert!(refused[0][0] == "chats.csv" && refused[0][1] == 3 && refused[1][1] == 5, "{refused}");
+    assert_eq!(refused[1][2], "the number of cells is 1, but the header has 3");
+
+    // A user's questions under other names, with line breaks and numbers that stay text.
+    let asked = format!("task\tgold\tlevel\n{}\t1.50\t2\n12\t[1, 2]\t\n", cell("Say\n\"half\"."));
+    s.write("own.tsv.zst", packed(&asked));
+    s.write("own.yaml", stage("own", "source: own.tsv.zst, columns: {question: task, answer: gold}"));
+    s.run(&["run", "own.yaml"]).code(0).says("problems 2").says("quarantined 0");
+    let sql = "select json_extract(messages, '$[0].content'), answer, level from self";
+    let expected = serde_json::json!([["Say\n\"half\".", "1.50", 2], ["12", "[1, 2]", 0]]);
+    assert_eq!(rows(&s, sql, "problems"), expected);
+    s.write("own.yaml", stage("own", "source: own.tsv.zst, columns: {question: task, answer: glod}"));
+    s.run(&["check", "own.yaml"]).code(2).says("missing column `glod`").says("the columns are: gold, level, task");
+
+    // A folder's tables count only without other files of rows.
+    s.write("folder/train.csv", "question,answer\n2+2?,4\n");
+    s.write("folder.yaml", stage("folder", "source: folder"));
+    s.run(&["run", "folder.yaml"]).code(0).says("problems 1");
+    s.write("folder/train.jsonl", "{\"question\": \"1+1?\", \"answer\": 2}\n{\"question\": \"3+3?\", \"answer\": 6}\n");
+    s.run(&["run", "folder.yaml"]).code(0).says("problems 2");
+    s.write("own.csv", "question,answer,answer\n1,2,3\n");
+    s.write("own.yaml", stage("own", "source: own.csv"));
+    s.run(&["run", "own.yaml"]).code(1).says("own.csv: the header is not valid").says("named `answer`");
 }

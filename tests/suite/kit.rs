@@ -161,6 +161,16 @@ pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
 }
 
+/// Returns whether `python3` exists. Without it, reports a skip.
+#[track_caller]
+pub fn python() -> bool {
+    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        skipped("there is no python3");
+    }
+    there
+}
+
 /// Returns a file of the folder named by `TRAINYARD_TEST_DATA`. Without such a folder, reports a skip and returns
 /// `None`.
 #[track_caller]

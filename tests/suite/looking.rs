@@ -1,6 +1,6 @@
 //! Read commands change nothing, damaged data hides no other data, and the output is readable by users and programs.
 
-use crate::kit::{Sandbox, ran};
+use crate::kit::{Sandbox, ran, wait_for};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -183,4 +183,61 @@ fn doctor_names_webhooks_without_an_address() {
         "{told}"
     );
     assert!(findings.iter().any(|f| f["what"] == "pool" && f["good"] == true), "{told}");
+}
+
+#[test]
+fn nothing_runs_in_a_killed_run() {
+    let s = Sandbox::new();
+    let (holds, ends) = (s.path("holds"), s.path("ends"));
+    let script = format!("touch {}; until test -e {}; do sleep 0.05; done", holds.display(), ends.display());
+    let stages = format!("work:\n    run: {script}\n  next: {{uses: noop, needs: [work]}}");
+    s.write("slow.yaml", format!("version: 1\nname: slow\nstages:\n  {stages}\n"));
+    let mut running = s.spawn(&["run", "slow.yaml"]);
+    wait_for("the stage", 30, || holds.exists());
+    s.run(&["runs", "show", "latest"]).code(0).prints("running");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
+    let status: Vec<&str> = shown["stages"].as_array().unwrap().iter().map(|s| s["status"].as_str().unwrap()).collect();
+    assert_eq!((&shown["status"], status), (&json!("unfinished"), vec!["interrupted", "pending"]), "{shown}");
+    let page = s.run(&["runs", "show", "latest"]).code(0).prints("interrupted").prints("`trainyard runs resume ");
+    assert!(!page.stdout.contains("running"), "{}", page.stdout);
+    s.run(&["explain", "latest", "work"]).code(0).prints("the writer of this run is gone");
+    let logs = s.run(&["logs", "latest"]).code(0);
+    assert!(!logs.stderr.contains("work is running"), "{}", logs.stderr);
+    s.write("ends", "");
+    s.run(&["runs", "resume", "latest"]).code(0);
+    let page = s.run(&["runs", "show", "latest"]).code(0).prints("succeeded");
+    assert!(!page.stdout.contains("interrupted"), "{}", page.stdout);
+}
+
+#[test]
+fn stages_outside_the_selection_are_not_asked_for() {
+    let s = Sandbox::new();
+    s.write("two.yaml", "version: 1\nname: two\nstages:\n  one: {uses: noop}\n  two: {uses: noop, needs: [one]}\n");
+    s.run(&["run", "two.yaml", "--until", "one"]).code(0).prints(": 1 of 2 stages, 1 done, 1 not asked for\n");
+    s.run(&["run", "two.yaml"]).code(0).prints(": 2 stages, ");
+}
+
+#[test]
+fn a_stage_without_log_lines_has_its_own_reason() {
+    let s = Sandbox::new();
+    s.write("talks.yaml", format!("{TALKS}  quiet: {{uses: noop}}\n"));
+    s.run(&["run", "talks.yaml"]).code(0);
+    s.run(&["run", "talks.yaml", "--rerun", "quiet"]).code(0);
+    let quiet = s.run(&["logs", "latest", "quiet"]).code(0).prints("no log lines: the stage wrote none");
+    assert!(!quiet.stdout.contains("cache"), "{}", quiet.stdout);
+    s.run(&["logs", "latest", "say"]).code(0).prints("1 of 1 stages came from the cache");
+}
+
+#[test]
+fn the_store_may_be_named_before_the_command() {
+    let s = small(1);
+    let moved = s.path(".trainyard");
+    std::fs::rename(&moved, s.path("other")).unwrap();
+    s.run(&["--store", "other", "runs"]).code(0).prints("small");
+    s.run(&["--store", "none", "runs", "list", "--store", "other"]).code(0).prints("small");
+    s.run(&["--store", "other", "runs", "show", "latest"]).code(0).prints("succeeded");
+    s.run(&["runs", "list"]).code(3).says("there is no store");
+    s.run(&["--store", "other", "stages"]).code(2).says("does not use `--store`");
 }

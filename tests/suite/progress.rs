@@ -22,6 +22,40 @@ stages:
       {model: "${{ stages.base.model }}", trajectories: ["${{ stages.problems.demonstrations }}"], steps: 100000}
 "#;
 
+/// Practices for one step, with and without problems for the validation.
+const PRACTICES: &str = r#"
+version: 1
+name: practices
+stages:
+  problems:
+    uses: data/synthesize
+    with:
+      method: procedural
+      splits: {rl: {levels: {1: 8}}, validation: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}
+  base:
+    uses: model/init
+    with: {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}
+  alone:
+    uses: rl
+    with:
+      model: ${{ stages.base.model }}
+      problems: ${{ stages.problems.problems_rl }}
+      filters: []
+      steps: 1
+      problems_per_step: 2
+      rollout: {group_size: 2, max_turn_tokens: 8}
+  held_out:
+    uses: rl
+    with:
+      model: ${{ stages.base.model }}
+      problems: ${{ stages.problems.problems_rl }}
+      validation: ${{ stages.problems.problems_validation }}
+      filters: []
+      steps: 1
+      problems_per_step: 2
+      rollout: {group_size: 2, max_turn_tokens: 8}
+"#;
+
 /// A run that is killed with the test.
 struct Running(Child);
 
@@ -59,6 +93,8 @@ fn shows_progress(s: &Sandbox) {
     s.run(&["runs", "show", "latest"]).code(0).prints("/100000 steps").prints(" left  loss ");
     s.run(&["explain", "latest", "sft"]).code(0).prints("progress: ").prints("/100000 steps");
     s.run(&["logs", "latest", "sft"]).code(0).says("sft is running: ").says("/100000 steps");
+    let newest = "is running; `latest-success` names the newest run that succeeded";
+    s.run(&["artifacts", "show", "latest/sft/model"]).code(2).says("published nothing").says(newest);
     s.run(&["runs", "cancel", "latest"]).code(0);
     wait_for("the end", 60, || s.run(&["runs", "list", "--format", "json"]).json()[0]["status"] == "cancelled");
     let ended = stage(s, "latest", "sft");
@@ -78,8 +114,28 @@ fn progress_is_the_same_without_pipes() {
 }
 
 #[test]
+fn rl_shows_the_accuracy_on_validation_problems_first() {
+    let s = Sandbox::new();
+    s.write("practices.yaml", PRACTICES);
+    let told = s.run(&["run", "practices.yaml"]).code(0);
+    let first = |name: &str| {
+        let line = told.stderr.lines().find(|line| line.starts_with(&format!("{name}: done"))).unwrap_or_default();
+        line.split_whitespace().nth(3).map(str::to_string)
+    };
+    assert_eq!(first("held_out").as_deref(), Some("validation_accuracy"), "{}", told.stderr);
+    assert_eq!(first("alone").as_deref(), Some("reward_mean"), "{}", told.stderr);
+    assert_eq!(stage(&s, "latest", "held_out")["main_metric"], "validation_accuracy");
+    let page = s.run(&["runs", "show", "latest"]).code(0).stdout;
+    let row = page.lines().find(|line| line.starts_with("held_out")).unwrap();
+    let metric = row.split("validation_accuracy ").nth(1).unwrap_or_default();
+    assert!(metric.contains('→'), "the initial value is shown: {page}");
+    assert!(!row.contains("reward_mean"), "{page}");
+}
+
+#[test]
 fn a_waiting_run_says_for_what_and_says_it_again() {
     let s = Sandbox::new();
+    s.write("trainyard.yaml", "version: 1\npools: [{name: here, cpus: 1}]\n");
     let holds = s.path("holds");
     let file = |name: &str, script: &str| format!("version: 1\nname: {name}\nstages:\n  work:\n    run: {script}\n");
     s.write("slow.yaml", file("slow", &format!("touch {0}; while test -e {0}; do sleep 0.05; done", holds.display())));

@@ -108,7 +108,7 @@ error = refused(openai.BadRequestError, lambda: client.chat.completions.create(m
 assert "tool call" in str(error), error
 error = refused(
     openai.BadRequestError,
-    lambda: client.chat.completions.create(messages=question, response_format={"type": "json_object"}, **common))
-assert error.param == "response_format", error
+    lambda: client.chat.completions.create(messages=question, response_format={"type": "json_schema"}, **common))
+assert error.param == "response_format.schema", error
 refused(anthropic.BadRequestError, lambda: messages_api.messages.create(model="agent", max_tokens=5, messages=[]))
 print("errors: ok")

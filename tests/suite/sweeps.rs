@@ -184,7 +184,7 @@ fn rows_that_do_not_fit_are_counted_with_the_limit() {
     let s = sandbox();
     s.write("sweep.yaml", SWEEP.replace("batch_tokens: 512", "batch_tokens: 512\n      max_tokens: 3"));
     let ran = s.run(&["run", "sweep.yaml", "--until", "sft"]).code(1);
-    ran.says("no trajectories to train on").says("have more than 3 tokens").says("raise `max_tokens`");
+    ran.says("no trajectories to train on").says("have more than 3 tokens (the longest ").says("raise `max_tokens`");
 }
 
 #[test]

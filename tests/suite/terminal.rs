@@ -1,6 +1,6 @@
 //! The terminal interprets no control codes in a stage's output, names and artifacts.
 
-use crate::kit::{Ran, Sandbox};
+use crate::kit::{Ran, Sandbox, ran, skipped};
 
 /// Output that sets a window title, clears the screen, reverses a line, and sets colors.
 const SAYS: &str = r#"
@@ -60,4 +60,106 @@ fn logs_are_raw_if_asked_and_exact_for_programs() {
     let lines = s.run(&["logs", "latest", "says", "--format", "json"]).code(0).stdout;
     let mut records = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     assert!(records.any(|record| record["text"] == text), "{lines}");
+}
+
+/// Runs a command on a terminal of as many columns as the first argument says, and prints what the terminal receives.
+const TERMINAL: &str = r#"
+import fcntl, os, pty, struct, sys, termios
+
+child, screen = pty.fork()
+if child == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+    os.execv(sys.argv[2], sys.argv[2:])
+shown = b""
+while True:
+    try:
+        part = os.read(screen, 65536)
+    except OSError:
+        break
+    if not part:
+        break
+    shown += part
+_, status = os.waitpid(child, 0)
+sys.stdout.buffer.write(shown)
+sys.exit(os.waitstatus_to_exitcode(status))
+"#;
+
+/// Stages with long names, and a report with a table.
+const LONG: &str = r#"
+version: 1
+name: long
+stages:
+  demonstrations_with_mistakes:
+    uses: data/synthesize
+    with: {method: procedural, splits: {demonstrations: {levels: {1: 4}}, validation: {levels: {1: 4}}}}
+  labels_of_the_steps_of_a_long_name:
+    uses: data/select
+    with: {problems: ["${{ stages.demonstrations_with_mistakes.problems }}"], splits: [validation]}
+  report: {uses: report, with: {title: Long, reports: ["${{ stages.demonstrations_with_mistakes.report }}"]}}
+"#;
+
+/// Returns the lines of a terminal of so many columns, without control sequences: long lines are wrapped. Fails if
+/// the wrap splits a word, except in lines with a command to copy.
+fn lines_of(screen: &str, columns: usize) -> Vec<String> {
+    let mut text = String::new();
+    let mut rest = screen.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => drop(rest.by_ref().skip(1).find(char::is_ascii_alphabetic)),
+            '\r' => {}
+            c => text.push(c),
+        }
+    }
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let characters: Vec<char> = line.chars().collect();
+        let is_command = line.starts_with("next: ") || line.starts_with("  trainyard ");
+        let breaks_a_word = (columns..characters.len())
+            .step_by(columns)
+            .any(|at| !characters[at].is_whitespace() && !characters[at - 1].is_whitespace());
+        assert!(is_command || !breaks_a_word, "{columns} columns: {line}");
+        let parts = characters.chunks(columns).map(|part| part.iter().collect::<String>().trim_end().to_string());
+        lines.extend(parts);
+        lines.extend(line.is_empty().then(String::new));
+    }
+    lines
+}
+
+pub fn has_python() -> bool {
+    std::process::Command::new("python3").arg("--version").output().is_ok()
+}
+
+/// Runs the program on a terminal, and returns the lines that it shows.
+pub fn on_a_terminal(s: &Sandbox, columns: u16, args: &[&str]) -> Vec<String> {
+    s.write("terminal.py", TERMINAL);
+    let ours = s.command(args);
+    let mut command = std::process::Command::new("python3");
+    command.arg("terminal.py").arg(columns.to_string()).arg(ours.get_program()).args(ours.get_args());
+    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
+    lines_of(&ran(command.current_dir(s.path("")).output().unwrap()).code(0).stdout, usize::from(columns))
+}
+
+#[test]
+fn lines_of_a_terminal_are_at_most_as_long_and_break_no_word() {
+    if !has_python() {
+        skipped("there is no python3");
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("long.yaml", LONG);
+    let piped = s.run(&["run", "long.yaml"]).code(0);
+    let page = on_a_terminal(&s, 80, &["runs", "show", "latest"]);
+    for name in ["demonstrations_with_mistakes ", "labels_of_the_steps_of_a_long_name "] {
+        assert!(page.iter().any(|line| line.starts_with(name)), "{page:#?}");
+    }
+    assert!(page.iter().any(|line| line.starts_with("    main metric: demonstrations 4")), "{page:#?}");
+    let again = on_a_terminal(&s, 80, &["run", "long.yaml"]);
+    assert!(again.iter().any(|line| line.contains("labels_of_the_steps_of_a_long_name: hit ")), "{again:#?}");
+    for line in page.iter().chain(&again) {
+        assert!(!line.starts_with('|'), "the table is drawn: {again:#?}");
+    }
+    assert!(!piped.stdout.contains("| ---") && piped.stdout.contains("Long"), "{}", piped.stdout);
+    let rows = |text: &[String]| text.iter().any(|line| line.split_whitespace().next() == Some("demonstrations"));
+    let plain: Vec<String> = piped.stdout.lines().map(str::to_string).collect();
+    assert!(rows(&plain) && rows(&again), "the same table: {plain:#?}\n{again:#?}");
 }

@@ -63,7 +63,7 @@ fn what_is_tried_is_what_the_first_step_samples_and_nothing_is_stored() {
     let told = tried(&s, &["--stage", "rl", "-n", "5"]);
     let shown = s.run(&["try", "agent.yaml", "--stage", "rl", "-n", "1"]).code(0);
     let shown = shown.prints("── user").prints("── assistant").prints("── end: ");
-    let shown = shown.prints("verdict ").prints("; verifier: numeric");
+    let shown = shown.prints("verdict ").prints("; verifier: word-problems");
     shown.prints("× weight 0.5 = ").prints(" sampled").prints("1 episode of rl: ").prints("nothing was stored");
     assert_eq!(s.files(".trainyard"), before, "a trial stores nothing");
     assert_eq!((&told["stage"], &told["kind"]), (&json!("rl"), &json!("rl")));

@@ -3,6 +3,7 @@
 use crate::request::ApiKind;
 use serde_json::{Value, json};
 use trainyard_core::{Error, ErrorKind};
+use trainyard_tables::TurnFormError;
 
 /// Refusal or failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +89,13 @@ impl From<Error> for ModelApiError {
             ErrorKind::Bug => 500,
         };
         Self::new(status, error.to_string())
+    }
+}
+
+impl From<TurnFormError> for ModelApiError {
+    /// Converts a form that a turn cannot have to the refusal of its field.
+    fn from(error: TurnFormError) -> Self {
+        Self { param: Some(error.field), ..Self::from(error.error) }
     }
 }
 

@@ -10,6 +10,7 @@
 //! implement the handler.
 pub mod apis;
 pub mod error;
+mod form;
 pub mod handler;
 pub mod request;
 pub mod response;

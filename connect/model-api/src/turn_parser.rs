@@ -3,9 +3,7 @@
 //! Markup may arrive in parts, so the parser holds back text that could become markup until more text decides. From the
 //! first marker of a call on, it collects all text as the text of calls, which the caller parses by their format.
 
-/// Opening and closing tags of a thought, by model family.
-pub const THINKING_TAGS: [(&str, &str); 3] =
-    [("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]")];
+use trainyard_tables::turn_form::{THINKING_TAGS, opened_thought};
 
 /// Marker of the beginning of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +60,7 @@ impl TurnParser {
     /// Creates a parser that separates calls at `markers`; without markers it separates no calls. `opened` is the end
     /// of the prompt, which may have opened a thought.
     pub fn new(markers: &'static [CallMarker], opened: &str) -> Self {
-        let opened = opened.trim_end();
-        let thought = THINKING_TAGS.iter().find(|(open, _)| opened.ends_with(open));
-        let state = thought.map_or(TurnParserState::Start, |(_, close)| TurnParserState::Thought(close));
+        let state = opened_thought(opened).map_or(TurnParserState::Start, TurnParserState::Thought);
         Self { markers, state, has_thought_text: false, buffer: String::new(), calls: String::new() }
     }
     /// Creates a parser of a turn without markup, which is text only.

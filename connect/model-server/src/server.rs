@@ -3,18 +3,17 @@
 use super::calls::ToolCallStyle;
 use super::choice_decoder::ChoiceDecoder;
 use super::job::SamplingJob;
-use super::output;
 use super::prompt::{self, PreparedPrompt};
 use super::worker::SamplingWorker;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::formats::ToolFormat;
 use trainyard_lm::GenerationConfig;
 use trainyard_lm::backend::Sampler;
-use trainyard_lm::constrain::{Grammar, GrammarConstraint, TokenBytes};
+use trainyard_lm::constrain::Grammar;
 use trainyard_lm::generate::TokenConstraint;
 use trainyard_lm::template::ChatEncoder;
 use trainyard_model_api::{
@@ -52,8 +51,6 @@ pub struct ModelServer {
     options: ModelServerOptions,
     call_style: ToolCallStyle,
     positions: usize,
-    /// Bytes of the tokens, read when a request first gives the form of its response.
-    token_bytes: OnceLock<Result<Arc<TokenBytes>>>,
     /// Number of requests so far.
     number: AtomicU64,
     waiting: Arc<AtomicUsize>,
@@ -93,7 +90,6 @@ impl ModelServer {
             options,
             call_style: style,
             positions,
-            token_bytes: OnceLock::new(),
             number: AtomicU64::new(0),
             waiting,
             jobs: Mutex::new(Some(jobs)),
@@ -151,10 +147,8 @@ impl ModelServer {
         grammar: &Arc<Grammar>,
         stop_tokens: &[u32],
     ) -> Result<Box<dyn TokenConstraint>, ModelApiError> {
-        let tokens = self.token_bytes.get_or_init(|| TokenBytes::new(self.chat.tokenizer()).map(Arc::new)).clone();
-        let made = tokens.and_then(|tokens| GrammarConstraint::new(tokens, grammar.clone(), stop_tokens));
-        let constraint = made.map_err(|error| {
-            let param = Some(output::field(request).to_string());
+        let constraint = self.chat.constraint(grammar.clone(), stop_tokens).map_err(|error| {
+            let param = Some(request.form_field().to_string());
             ModelApiError { param, ..ModelApiError::from(error) }
         })?;
         Ok(Box::new(constraint))

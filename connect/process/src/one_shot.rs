@@ -28,10 +28,10 @@ impl OneShotFolder {
         passed: &[String],
         set: &[(&str, String)],
         log: ProgramLog,
-    ) -> Result<OneShotProgram, (Self, Error)> {
+    ) -> Result<OneShotProgram, Box<(Self, Error)>> {
         let started = fork_with_readers(&self, server, passed, set, log);
         match started {
-            Err(error) => Err((self, error)),
+            Err(error) => Err(Box::new((self, error))),
             Ok((process, [stdout, stderr])) => {
                 let process = ProgramProcess::Forked(process);
                 Ok(OneShotProgram { process, stdout, stderr, has_exited: false, folder: self })

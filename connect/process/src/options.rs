@@ -81,7 +81,7 @@ impl ProgramOptions {
         if let Err(error) = self.time() {
             problems.push(OptionProblem::new("/timeout", error.message));
         }
-        if let Err(error) = self.start_time() {
+        if let Err(error) = self.own_start_time() {
             problems.push(OptionProblem::new("/start", error.message));
         }
         let mut names = BTreeSet::new();
@@ -108,13 +108,17 @@ impl ProgramOptions {
         }
         Ok(time)
     }
-    /// Returns the time in which a process must be ready. Errors: invalid, for text that is not a duration, or zero.
+    /// Returns the time in which a process must be ready, at least the timeout of a request. Errors: invalid, for text
+    /// that is not a duration, or zero.
     pub fn start_time(&self) -> Result<Duration> {
+        Ok(self.own_start_time()?.max(self.time()?))
+    }
+    fn own_start_time(&self) -> Result<Duration> {
         let time = parse_duration(&self.start).map_err(Error::invalid)?;
         if time.is_zero() {
             return Err(Error::invalid("the time of a start is zero").help("write for example `10m`"));
         }
-        Ok(time.max(self.time()?))
+        Ok(time)
     }
     /// Returns the command shortened for messages.
     pub fn shown(&self) -> String {

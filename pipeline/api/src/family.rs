@@ -1,5 +1,5 @@
-//! Defines families: sets of interchangeable parts, of which stages are composed. Options name a part by a map with a `kind` (`{kind: clip,
-//! clip_high: 0.28}`) or by a bare name (`clip`).
+//! Defines families: sets of interchangeable parts, of which stages are composed. Options name a part by a map with a
+//! `kind` (`{kind: clip, clip_high: 0.28}`) or by a bare name (`clip`).
 //!
 //! All families have the same form, so that the catalogue, the schema and the pages handle them alike. A [`Family`] is
 //! a value: a program can add custom parts to it before the stages receive it.

@@ -51,6 +51,9 @@ pub trait Stage: Send + Sync + 'static {
     const PLAYS: bool = false;
     /// Metric shown in progress lines and summaries, if any.
     const MAIN_METRIC: Option<&'static str> = None;
+    /// Metrics shown instead of [`Stage::MAIN_METRIC`] if an optional input is wired: pairs of an input port and a
+    /// metric.
+    const MAIN_METRIC_WITH: &'static [(&'static str, &'static str)] = &[];
     /// Folders of the families whose parts the options may name; sorted.
     const FAMILIES: &'static [&'static str] = &[];
 
@@ -324,6 +327,7 @@ pub fn erase<S: Stage>(stage: S) -> Box<dyn DynStage> {
         plays: S::PLAYS,
         example: S::EXAMPLE,
         main_metric: S::MAIN_METRIC,
+        main_metric_with: S::MAIN_METRIC_WITH.to_vec(),
         metrics: stage.metrics(),
         families: S::FAMILIES.to_vec(),
     };

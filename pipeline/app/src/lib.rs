@@ -7,6 +7,7 @@
 pub mod attempt;
 pub mod catalogue;
 pub mod conformance;
+pub mod endpoints;
 mod in_process;
 pub mod inline;
 pub mod machine;

@@ -8,9 +8,10 @@ mod runs;
 mod serve;
 mod serve_model;
 mod serve_tools;
+mod site;
 mod try_stage;
 
-pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
+pub use artifacts::{ArtifactsArgs, ArtifactsCommand, CompareArgs, ExportArgs, GcArgs, QueryArgs, ShowArgs};
 pub use conformance::{ConformanceArgs, ConformanceCommand};
 pub use init::{AdapterPackage, InitArgs};
 pub use recipes::{RecipesArgs, RecipesCommand, SeedArgs};
@@ -18,9 +19,12 @@ pub use runs::{RunsArgs, RunsCommand};
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
 pub use serve_model::ServeModelArgs;
 pub use serve_tools::ServeToolsArgs;
+pub use site::{LeadingSiteArgs, SiteArgs};
 pub use try_stage::TryArgs;
 
+use crate::complete;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -40,6 +44,8 @@ const VERSION: &str = env!("TRAINYARD_VERSION");
 pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
+    #[command(flatten)]
+    pub site: LeadingSiteArgs,
     #[command(subcommand)]
     pub command: CliCommand,
 }
@@ -92,9 +98,11 @@ pub enum CliCommand {
     #[command(after_help = "Example:
   trainyard explain latest rl")]
     Explain(ExplainArgs),
-    /// List, show, query, export and pin artifacts, and collect garbage.
+    /// List, show, compare, query, export and pin artifacts, and collect garbage.
     #[command(after_help = "Examples:
   trainyard artifacts show latest/rl/trajectories --row 0
+  trainyard artifacts show latest/rl/trajectories --where \"reward < 0.5 and turns > 3\"
+  trainyard artifacts compare latest/evaluate/results --flips sft rl
   trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"
   trainyard artifacts export latest/rl/model model
   trainyard artifacts export latest/rl/trajectories rollouts.jsonl --columns id,messages,reward
@@ -102,8 +110,8 @@ pub enum CliCommand {
   trainyard artifacts pin latest/rl/model --note \"in the paper\"
   trainyard artifacts gc --keep-last 3 --dry-run
 
-An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with
-a stage digest or its first digits, as a run prints them.")]
+An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest` or `latest-success` (the newest
+run that succeeded), or DIGEST/OUTPUT with a stage digest or its first digits, as a run prints them.")]
     Artifacts(ArtifactsArgs),
     /// Run scheduled workflows, and serve the HTTP API.
     #[command(after_help = "Examples:
@@ -150,7 +158,7 @@ Clients then use http://127.0.0.1:8000/v1 (OpenAI) or http://127.0.0.1:8000 (Ant
     Conformance(ConformanceArgs),
     /// Compare the RL algorithms of this build with reference values.
     Parity(ParityArgs),
-    /// Print the completion script of a shell.
+    /// Print the completion script of a shell. Runs, stages, artifacts, stage kinds and recipes are completed, too.
     #[command(after_help = "Example:
   trainyard completions bash > ~/.local/share/bash-completion/completions/trainyard")]
     Completions(CompletionsArgs),
@@ -176,17 +184,6 @@ pub enum OutputFormat {
     Json,
 }
 
-/// Options that select the store and the site file.
-#[derive(Debug, Clone, Default, Args)]
-pub struct SiteArgs {
-    /// Store: a folder, `s3://bucket/prefix`, `az://container/prefix` or `gs://bucket/prefix`. Overrides the site file.
-    #[arg(long, value_name = "URL", global = true)]
-    pub store: Option<String>,
-    /// Site file; default: `trainyard.yaml` in the working directory or its nearest parent that has one.
-    #[arg(long, value_name = "FILE", global = true)]
-    pub site: Option<PathBuf>,
-}
-
 /// A workflow file and its parameters.
 #[derive(Debug, Clone, Args)]
 pub struct WorkflowArgs {
@@ -210,13 +207,13 @@ pub struct RunArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     /// Run this stage and its dependencies, but no later stage. May be repeated.
-    #[arg(long, value_name = "STAGE")]
+    #[arg(long, value_name = "STAGE", add = ArgValueCompleter::new(complete::stages_of_file))]
     pub until: Vec<String>,
     /// Run only this stage; its inputs must be in the cache. May be repeated.
-    #[arg(long, value_name = "STAGE")]
+    #[arg(long, value_name = "STAGE", add = ArgValueCompleter::new(complete::stages_of_file))]
     pub only: Vec<String>,
     /// Run this stage again even if it is in the cache. May be repeated.
-    #[arg(long, value_name = "STAGE")]
+    #[arg(long, value_name = "STAGE", add = ArgValueCompleter::new(complete::stages_of_file))]
     pub rerun: Vec<String>,
     /// Stop at the first failed stage.
     #[arg(long)]
@@ -248,6 +245,9 @@ pub struct CheckArgs {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub params: ParamArgs,
+    /// Also ask the models at endpoints that the files name whether they answer.
+    #[arg(long)]
+    pub connect: bool,
     #[command(flatten)]
     pub site: SiteArgs,
     /// Output format.
@@ -281,9 +281,11 @@ pub enum PlanFormat {
 
 #[derive(Debug, Clone, Args)]
 pub struct LogsArgs {
-    /// Run id, a unique prefix of it, or `latest`.
+    /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub run: String,
     /// Print only the logs of this stage.
+    #[arg(add = ArgValueCompleter::new(complete::stages_of_run))]
     pub stage: Option<String>,
     #[command(flatten)]
     pub site: SiteArgs,
@@ -297,9 +299,11 @@ pub struct LogsArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct ExplainArgs {
-    /// Run id, a unique prefix of it, or `latest`.
+    /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub run: String,
     /// Stage key, e.g. `rl` or `rl[seed=1]`.
+    #[arg(add = ArgValueCompleter::new(complete::stages_of_run))]
     pub stage: String,
     #[command(flatten)]
     pub site: SiteArgs,
@@ -311,6 +315,7 @@ pub struct ExplainArgs {
 #[derive(Debug, Clone, Args)]
 pub struct StagesArgs {
     /// Stage kind (`sft`), family (`losses`), part (`losses/clip`, `grpo`) or executor; default: list all of them.
+    #[arg(add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]

@@ -13,6 +13,7 @@
 mod args;
 mod commands;
 mod compiled;
+mod complete;
 mod exit;
 mod logging;
 mod names;
@@ -22,7 +23,7 @@ mod session;
 mod shipped;
 
 use args::{Cli, CliCommand};
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use exit::CliExit;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,7 +35,11 @@ use trainyard_core::Error;
 /// The program also starts itself as an attempt, a query worker or a tool worker, which run through this function. So
 /// the program should only call this function.
 pub fn main(builder: CatalogueBuilder) -> ExitCode {
-    let cli = match Cli::try_parse() {
+    if complete::is_requested() {
+        complete::respond(Cli::command, builder);
+        return ExitCode::SUCCESS;
+    }
+    let cli = match Cli::try_parse().and_then(Cli::settled) {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` are not errors.

@@ -1,17 +1,31 @@
-//! Resolves names of runs and artifacts: `latest`, a prefix of a run id, `RUN/STAGE/OUTPUT`, or `DIGEST/OUTPUT`, in
-//! which a prefix of the digest is sufficient.
+//! Resolves names of runs and artifacts: `latest`, `latest-success`, a prefix of a run id, `RUN/STAGE/OUTPUT`, or
+//! `DIGEST/OUTPUT`, in which a prefix of the digest is sufficient.
 //!
 //! A name that matches no item, or several, is an error that lists the candidates.
 
-use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId};
+use crate::output::runs::state;
+use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId, SystemClock};
 use trainyard_engine::fold::{RunView, StageView};
-use trainyard_runtime::resume;
+use trainyard_runtime::{resume, summary};
+use trainyard_spec::diagnostic::nearest;
 use trainyard_store::Store;
 
-/// Finds a run by its id, a prefix of the id, or `latest`. Errors: invalid (no run, or several runs, match).
+/// Name of the newest run.
+pub const LATEST: &str = "latest";
+/// Name of the newest run that succeeded.
+pub const LATEST_SUCCESS: &str = "latest-success";
+
+/// Finds a run by its id, a prefix of the id, [`LATEST`] or [`LATEST_SUCCESS`]. Errors: invalid (no run, or several
+/// runs, match).
 pub async fn run(store: &Store, name: &str) -> Result<RunId> {
+    if name == LATEST_SUCCESS {
+        return summary::latest_success(store).await?.ok_or_else(|| {
+            Error::invalid(format!("no run in the store {} has succeeded", store.url()))
+                .help("`latest` names the newest run, and `trainyard runs list` shows the state of all")
+        });
+    }
     let mut runs = store.list_runs().await?;
-    if name == "latest" {
+    if name == LATEST {
         return runs.pop().ok_or_else(|| {
             Error::invalid(format!("the store {} contains no runs", store.url()))
                 .help("start one with `trainyard run FILE`")
@@ -37,6 +51,38 @@ pub fn stage<'a>(view: &'a RunView, name: &str) -> Result<&'a StageView> {
         let names: Vec<&str> = view.stages.iter().map(|s| s.stage.0.0.as_str()).collect();
         Error::invalid(format!("the run has no stage `{name}`")).help(format!("its stages are {}", names.join(", ")))
     })
+}
+
+/// Returns the digest and the generation of a stage's outputs. Errors: invalid (the stage published nothing).
+fn published(stage: &StageView) -> Result<(Digest, u32)> {
+    stage.digest.clone().zip(stage.generation).ok_or_else(|| {
+        let (name, status) = (stage.key(), stage.status.name());
+        Error::invalid(format!("stage `{name}` of this run published nothing: it is {status}"))
+    })
+}
+
+/// Adds to the help of an error about the newest run that this run has not succeeded.
+fn with_state(error: Error, run: &RunId, state: &str) -> Error {
+    if state == "succeeded" {
+        return error;
+    }
+    let state = if state == "failed" { state.to_string() } else { format!("is {state}") };
+    let hint = format!("run {run} {state}; `{LATEST_SUCCESS}` names the newest run that succeeded");
+    let help = error.help.as_ref().map_or(hint.clone(), |help| format!("{help}; {hint}"));
+    error.help(help)
+}
+
+/// Maximum number of ids in a hint.
+const NEAR: usize = 3;
+
+/// Returns ids like a wrong one, for the help of an error: those that contain it, or else the nearest by spelling.
+pub fn near_ids(wrong: &str, ids: &[&str]) -> Option<String> {
+    let containing = ids.iter().filter(|id| !wrong.is_empty() && id.contains(wrong)).take(NEAR);
+    let mut near: Vec<String> = containing.map(|id| format!("`{id}`")).collect();
+    if near.is_empty() {
+        near.extend(nearest(wrong, ids.iter().copied()).map(|id| format!("`{id}`")));
+    }
+    (!near.is_empty()).then(|| format!("near ids: {}", near.join(", ")))
 }
 
 /// A published output, found by name.
@@ -89,16 +135,14 @@ pub async fn artifact(store: &Store, name: &str) -> Result<ResolvedOutput> {
         Some(digest) => (digest, None, rest.to_string()),
         None => {
             let (stage_name, port) = rest.rsplit_once('/').ok_or_else(usage)?;
-            let view = view(store, &run(store, first).await?).await?;
-            let stage = stage(&view, stage_name)?;
-            let digest = stage.digest.clone().filter(|_| stage.generation.is_some());
-            let digest = digest.ok_or_else(|| {
-                Error::invalid(format!(
-                    "stage `{stage_name}` of this run published nothing: it is {}",
-                    stage.status.name()
-                ))
+            let run = run(store, first).await?;
+            let view = view(store, &run).await?;
+            let found = stage(&view, stage_name).and_then(published);
+            let (digest, generation) = found.map_err(|error| match first {
+                LATEST => with_state(error, &run, state(&view, &SystemClock::new())),
+                _ => error,
             })?;
-            (digest, stage.generation, port.to_string())
+            (digest, Some(generation), port.to_string())
         }
     };
     let manifest = match generation {
@@ -114,4 +158,30 @@ pub async fn artifact(store: &Store, name: &str) -> Result<ResolvedOutput> {
             .help(format!("its outputs are {}", ports.join(", "))));
     }
     Ok(ResolvedOutput { manifest, port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_about_an_unfinished_latest_run_name_its_state() {
+        let run = RunId("20261125-025937-1c0db24".into());
+        let error = || Error::invalid("stage `rl` of this run published nothing: it is running");
+        let hint = "run 20261125-025937-1c0db24 is running; `latest-success` names the newest run that succeeded";
+        assert_eq!(with_state(error(), &run, "running").help.as_deref(), Some(hint));
+        let both = format!("its stages are sft; {hint}");
+        assert_eq!(with_state(error().help("its stages are sft"), &run, "running").help, Some(both));
+        assert_eq!(with_state(error(), &run, "succeeded").help, None);
+        assert!(with_state(error(), &run, "failed").help.unwrap().contains("1c0db24 failed; `latest-success`"));
+    }
+
+    #[test]
+    fn near_ids_contain_the_wrong_one_or_are_spelled_like_it() {
+        let ids = ["word-10", "word-11", "word-12", "word-13", "sum-1"];
+        assert_eq!(near_ids("ord-1", &ids).as_deref(), Some("near ids: `word-10`, `word-11`, `word-12`"));
+        assert_eq!(near_ids("sun-1", &ids).as_deref(), Some("near ids: `sum-1`"));
+        assert_eq!(near_ids("entirely different", &ids), None);
+        assert_eq!(near_ids("x", &[]), None);
+    }
 }

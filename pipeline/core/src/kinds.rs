@@ -89,6 +89,9 @@ pub struct KindInfo {
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
+    /// Main metrics of stages with an optional input, before `main_metric`: pairs of an input port and a metric.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub main_metric_with: Vec<(&'static str, &'static str)>,
     /// Metrics that the kind may report under any options. [`ValidatedOptions::declared`] returns the exact names.
     #[serde(flatten)]
     pub metrics: DeclaredMetrics,
@@ -97,6 +100,11 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
+    /// Returns the main metric of a stage whose inputs are wired to these ports.
+    pub fn main_metric_of(&self, is_wired: impl Fn(&str) -> bool) -> Option<&'static str> {
+        let with = self.main_metric_with.iter().find(|(port, _)| is_wired(port));
+        with.map(|(_, metric)| *metric).or(self.main_metric)
+    }
     /// Returns the input port of this name.
     pub fn input(&self, name: &str) -> Option<&PortInfo> {
         self.inputs.iter().find(|p| p.name == name)

@@ -24,6 +24,7 @@ pub mod promise;
 pub mod resources;
 pub mod secret;
 pub mod source;
+pub mod suggest;
 pub mod units;
 
 pub use artifact::{ArtifactKind, ArtifactRef, FileEntry, Manifest, Output};

@@ -172,7 +172,7 @@ impl RunEngine {
         let (decision, why) = match state.ending() {
             Some(NodeOutcome::Hit) => (ForecastDecision::Hit, "its digest is published".to_string()),
             Some(NodeOutcome::Done) => (ForecastDecision::Hit, "all its instances are hits".to_string()),
-            Some(NodeOutcome::WouldRun) if self.leader_of(node).is_some() => (ForecastDecision::Shared, String::new()),
+            Some(NodeOutcome::WouldRun) if state.leader.is_some() => (ForecastDecision::Shared, String::new()),
             Some(NodeOutcome::WouldRun) => (ForecastDecision::Run, String::new()),
             Some(NodeOutcome::Skipped) => (ForecastDecision::Skipped, String::new()),
             Some(NodeOutcome::Failed) => {
@@ -198,12 +198,6 @@ impl RunEngine {
             seconds: None,
             spec: if state.mode == NodeMode::Run { state.spec.clone() } else { None },
         }
-    }
-
-    /// Returns the other node that computes this node's digest, if any.
-    fn leader_of(&self, node: NodeId) -> Option<NodeId> {
-        let digest = self.state(node).digest.as_ref()?;
-        self.leaders.get(digest).copied().filter(|leader| *leader != node)
     }
 
     fn deferred_by(&self, node: NodeId) -> String {

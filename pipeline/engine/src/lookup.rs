@@ -17,7 +17,8 @@ impl RunEngine {
     pub(crate) fn look_up(&mut self, node: NodeId) {
         let Some(digest) = self.state(node).digest.clone() else { return };
         if let Some(leader) = self.leaders.get(&digest).copied().filter(|l| *l != node) {
-            self.state_mut(node).phase = NodePhase::AwaitingLeader;
+            let state = self.state_mut(node);
+            (state.phase, state.leader) = (NodePhase::AwaitingLeader, Some(leader));
             self.state_mut(leader).followers.push(node);
             return;
         }

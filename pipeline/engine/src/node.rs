@@ -131,6 +131,8 @@ pub(crate) struct NodeState {
     pub open: Option<OpenAttempt>,
     pub grant: Option<Grant>,
     pub followers: Vec<NodeId>,
+    /// Node that computes the same digest, whose end this node awaited.
+    pub leader: Option<NodeId>,
     /// Published manifest, without config and inputs, which no later stage reads.
     pub manifest: Option<Arc<Manifest>>,
     /// Successful attempt whose manifest the store did not accept: it is put again, not computed again.
@@ -185,6 +187,7 @@ impl NodeState {
             open,
             grant: None,
             followers: Vec::new(),
+            leader: None,
             manifest: None,
             unpublished: None,
             error: None,

@@ -6,7 +6,8 @@
 
 use crate::resume::{fold_rest, no_such_run};
 use crate::totals;
-use trainyard_core::{Error, Result, RunId};
+use trainyard_core::event::RunOutcome;
+use trainyard_core::{Error, ErrorKind, Result, RunId};
 use trainyard_engine::fold::{RunView, Totals};
 use trainyard_store::{JournalReader, Store};
 
@@ -37,6 +38,22 @@ pub async fn read_summary(store: &Store, run: &RunId) -> Result<LoadedSummary> {
         return Err(no_such_run(store, run));
     }
     Ok(LoadedSummary::View(Box::new(view)))
+}
+
+/// Returns the newest run that succeeded, if any; damaged runs are skipped. Errors: those of reaching the store.
+pub async fn latest_success(store: &Store) -> Result<Option<RunId>> {
+    for run in store.list_runs().await?.into_iter().rev() {
+        let outcome = match read_summary(store, &run).await {
+            Ok(LoadedSummary::Totals(totals)) => totals.outcome,
+            Ok(LoadedSummary::View(view)) => view.finished.map(|(_, outcome)| outcome),
+            Err(error) if error.kind == ErrorKind::Retryable => return Err(error),
+            Err(_) => None,
+        };
+        if outcome == Some(RunOutcome::Succeeded) {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
 }
 
 /// Stores the totals of a run whose journal ends before batch `end`. Without them lists are only slower.

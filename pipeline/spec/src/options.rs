@@ -108,7 +108,7 @@ impl KindOptions {
 
     /// Reports all mistakes in the known part of a config. `with` is its position in the file.
     pub fn validate(&self, config: &Template, read: &ReadOptions, with: &BoundNode, owner: &str) -> Vec<Diagnostic> {
-        let mut problems = self.problems(&known_part(config));
+        let mut problems = self.problems(&config.known_part());
         problems.retain(|p| !p.is_due_to_late(&read.late));
         problems.into_iter().map(|p| p.into_diagnostic(with, owner)).collect()
     }
@@ -242,16 +242,6 @@ fn coerce_value(value: Value, view: &SchemaView<'_>) -> Value {
                 .collect(),
         ),
         other => other,
-    }
-}
-
-/// Returns the literal, with null for all late values.
-fn known_part(template: &Template) -> Value {
-    match template {
-        Template::Literal(value) => value.clone(),
-        Template::Expression(_) | Template::Text(_) => Value::Null,
-        Template::List(items) => Value::Array(items.iter().map(known_part).collect()),
-        Template::Map(entries) => Value::Object(entries.iter().map(|(k, t)| (k.clone(), known_part(t))).collect()),
     }
 }
 

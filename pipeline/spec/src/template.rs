@@ -59,6 +59,15 @@ impl Template {
     pub fn as_literal(&self) -> Option<Value> {
         if self.is_literal() { self.resolve(&EmptyScope).ok() } else { None }
     }
+    /// Returns the value, with null for all parts that are not known.
+    pub fn known_part(&self) -> Value {
+        match self {
+            Self::Literal(value) => value.clone(),
+            Self::Expression(_) | Self::Text(_) => Value::Null,
+            Self::List(items) => Value::Array(items.iter().map(Self::known_part).collect()),
+            Self::Map(entries) => Value::Object(entries.iter().map(|(k, t)| (k.clone(), t.known_part())).collect()),
+        }
+    }
     /// Resolves the value under `scope`.
     pub fn resolve(&self, scope: &dyn Scope<ExprReference>) -> Result<Value> {
         Ok(match self {

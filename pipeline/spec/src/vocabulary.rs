@@ -3,7 +3,7 @@
 //! Users of GitHub Actions, Airflow, Argo or dstack write `depends_on` and `command`, and users of TRL or verl write
 //! `num_generations` and `beta`. The nearest name by spelling does not help them, so these tables are searched first.
 
-use crate::diagnostic::suggest;
+use crate::diagnostic::{nearest, suggest};
 
 /// Position of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +122,14 @@ pub const OPTIONS: OptionAliases = &[
     ),
     (&["max_completion_length", "max_response_length", "response_length"], "rollout.max_episode_tokens", ""),
     (&["max_new_tokens", "max_tokens_per_turn"], "rollout.max_turn_tokens", ""),
+    (&["max_new_tokens", "max_tokens_per_turn"], "sampling.max_turn_tokens", ""),
+    (&["max_completion_length", "max_response_length", "response_length"], "sampling.max_episode_tokens", ""),
+    (&["temperature"], "rollout.temperature", ""),
+    (&["temperature"], "sampling.temperature", ""),
+    (&["top_p"], "rollout.top_p", ""),
+    (&["top_p"], "sampling.top_p", ""),
+    (&["top_k"], "rollout.top_k", ""),
+    (&["top_k"], "sampling.top_k", ""),
     (&["max_seq_len", "max_seq_length", "max_length", "cutoff_len"], "max_tokens", ""),
     (&["lr", "learning_rate"], "optimizer.learning_rate", ""),
     (&["weight_decay"], "optimizer.weight_decay", ""),
@@ -236,6 +244,17 @@ fn translate(path: &str, value: &str, valid: &[&str]) -> Option<String> {
     Some(format!("write `{written}`"))
 }
 
+/// Returns the stage kind that an unknown name most likely means, if one is clear.
+pub fn meant_kind<'a>(word: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let name = plain(word.rsplit('/').next().unwrap_or(word));
+    let trains = |names: &[&str], kind: &'static str| names.contains(&name.as_str()).then_some(kind);
+    match trains(&ALGORITHMS, "rl").or_else(|| trains(&PREFERENCE_LOSSES, "preference")) {
+        Some(kind) => valid.iter().copied().find(|valid| *valid == kind),
+        None if COMMANDS.contains(&name.as_str()) => None,
+        None => nearest(word, valid.iter().copied()),
+    }
+}
+
 /// Returns help for an unknown stage kind.
 pub fn kind(word: &str, valid: &[&str]) -> Option<String> {
     let name = plain(word.rsplit('/').next().unwrap_or(word));
@@ -252,45 +271,4 @@ pub fn kind(word: &str, valid: &[&str]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_other_tools_suggest_ours() {
-        let help = |place, word| key(place, word, &["needs", "run", "retry"]).unwrap();
-        assert!(help(KeyContext::Stage, "depends_on").contains("`needs: [stage]`"));
-        assert!(help(KeyContext::Stage, "dependsOn").contains("`needs: [stage]`"));
-        assert!(help(KeyContext::Stage, "timeout-minutes").contains("`timeout: 30m`"));
-        assert!(help(KeyContext::Stage, "command").contains("`run: [program, argument]`"));
-        assert!(help(KeyContext::File, "jobs").contains("`stages:`"));
-        assert_eq!(help(KeyContext::Stage, "neeeds"), "did you mean `needs`?");
-        assert!(help(KeyContext::Retry, "depends_on").starts_with("valid here"));
-    }
-
-    #[test]
-    fn options_of_trl_and_verl_name_ours_from_where_they_stand() {
-        let (root, inner) = (["loss", "optimizer", "rollout"], ["group_size", "temperature"]);
-        assert_eq!(option("num_generations", &root).unwrap(), "write `rollout: {group_size: …}`");
-        assert_eq!(option("num_generations", &inner).unwrap(), "did you mean `group_size`?");
-        assert_eq!(option("actor.optim.lr", &root).unwrap(), "write `optimizer: {learning_rate: …}`");
-        assert_eq!(option("beta", &root).unwrap(), "write `loss: {terms: [{kind: clip}, {kind: kl, weight: 0.01}]}`");
-        assert_eq!(option("beta", &["terms"]).unwrap(), "write `terms: [{kind: clip}, {kind: kl, weight: 0.01}]`");
-        assert_eq!(option("num_generations", &["seed"]).unwrap(), "valid here: seed", "a stage without such an option");
-        let pairs = ["batch_pairs", "loss", "preferences", "sft_weight", "optimizer"];
-        assert_eq!(option("beta", &pairs).unwrap(), "write `loss: {kind: dpo, beta: 0.1}`");
-        assert_eq!(option("rpo_alpha", &pairs).unwrap(), "did you mean `sft_weight`?");
-        assert_eq!(option("lr", &pairs).unwrap(), "write `optimizer: {learning_rate: …}`");
-        assert_eq!(option("01", &root).unwrap(), "decimals take a point, as in `0.01`");
-    }
-
-    #[test]
-    fn algorithms_and_commands_are_not_kinds() {
-        let valid = ["data/import", "evaluate", "rl", "sft"];
-        assert_eq!(kind("grpo", &valid).unwrap(), "write `uses: rl` with `algorithm: grpo`");
-        assert_eq!(kind("train/dpo", &valid).unwrap(), "write `uses: preference` with `loss: dpo`");
-        assert!(kind("bash", &valid).unwrap().contains("`run: [program, argument]`"));
-        for (wrong, right) in [("eval", "evaluate"), ("train/sft", "sft"), ("import", "data/import"), ("rll", "rl")] {
-            assert_eq!(kind(wrong, &valid).unwrap(), format!("did you mean `{right}`?"));
-        }
-    }
-}
+mod tests;

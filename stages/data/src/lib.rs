@@ -16,6 +16,7 @@ pub mod io;
 pub mod pairs;
 pub mod parts;
 pub mod registry;
+mod row_expression;
 pub mod select;
 pub mod solutions;
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //! Later stages (rl, prm, evaluate) take one table of problems and have no selection options, so their input is an
 //! artifact with a digest. Training problems are decontaminated by the same rule as demonstrations.
 
-use crate::facts::ENVIRONMENT;
+use crate::facts;
 use crate::filter::decontaminate::Decontaminate;
 use crate::identity::{Half, half_of};
 use crate::io;
+use crate::row_expression::{self, RowTable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -143,7 +144,14 @@ impl PreparedOptions for SelectConfig {
         }
         let fault = config.decontaminate.as_ref().and_then(Decontaminate::fault);
         problems.extend(fault.map(|fault| OptionProblem::new("/decontaminate", fault)));
+        let expression = config.r#where.iter();
+        problems.extend(expression.flat_map(|text| row_expression::problems(RowTable::Problems, "/where", text)));
         problems
+    }
+
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let warnings = |text| row_expression::warnings(RowTable::Problems, "/where", text, inputs, "problems");
+        self.r#where.as_deref().map(warnings).unwrap_or_default()
     }
 
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
@@ -163,9 +171,7 @@ impl PreparedOptions for SelectConfig {
     }
 
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
-        let environment = inputs.shared_fact("problems", ENVIRONMENT).cloned();
-        let facts = environment.map(|kind| (ENVIRONMENT.to_string(), kind)).into_iter().collect();
-        BTreeMap::from([("problems".to_string(), facts)])
+        facts::of_rows(inputs, "problems", ["problems"])
     }
 }
 
@@ -247,6 +253,7 @@ fn summary(problems: &[Problem]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::ENVIRONMENT;
     use trainyard_tables::Message;
 
     fn problems() -> Vec<Problem> {

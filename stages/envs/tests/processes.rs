@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use trainyard_core::Error;
+use trainyard_core::attempt::LogLevel;
 use trainyard_envs::conformance::{AgentScript, check};
 use trainyard_envs::{Environment, EpisodeStep, Outcome, ToolHost, environments};
 use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
@@ -20,6 +21,8 @@ import trainyard_bridge as ty
 @ty.tool
 def price(item: str, count: int = 1) -> str:
     """Looks up what something costs."""
+    if count < 1:
+        raise ValueError(f"cannot count to {count}")
     return str({"apple": 3, "pear": 5}[item] * count)
 
 @ty.tool
@@ -110,7 +113,7 @@ struct TestProgram {
     _folder: TempDir,
     path: String,
     host: Arc<ToolHost>,
-    log: Arc<Mutex<Vec<String>>>,
+    log: Arc<Mutex<Vec<(LogLevel, String)>>>,
 }
 
 impl TestProgram {
@@ -125,7 +128,8 @@ impl TestProgram {
         std::fs::write(&path, text).unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&log);
-        let host = ToolHost::with_log(1, Arc::new(move |_, line| sink.lock().unwrap().push(line.to_string())));
+        let host =
+            ToolHost::with_log(1, Arc::new(move |level, line| sink.lock().unwrap().push((level, line.to_string()))));
         Some(Self { _folder: folder, path: path.display().to_string(), host, log })
     }
     fn command(&self) -> Value {
@@ -144,7 +148,15 @@ impl TestProgram {
         self.build(&json!({"kind": "math-problems", "tools": tools, "format": "hermes"})).unwrap()
     }
     fn log(&self) -> String {
-        self.log.lock().unwrap().join("\n")
+        self.lines(|_| true)
+    }
+    /// Returns the lines of the log that `run` prints.
+    fn warnings(&self) -> String {
+        self.lines(|level| level != LogLevel::Info)
+    }
+    fn lines(&self, is_shown: impl Fn(LogLevel) -> bool) -> String {
+        let log = self.log.lock().unwrap();
+        log.iter().filter(|(level, _)| is_shown(*level)).map(|(_, line)| format!("{line}\n")).collect()
     }
 }
 
@@ -220,6 +232,33 @@ fn model_sees_errors_of_its_calls() {
     let outcome = outcome.unwrap();
     assert_eq!((outcome.tool_errors, outcome.status), (3, EpisodeStatus::Ok));
     assert!(own.log().contains("in price") && own.log().contains("KeyError"), "the log has the traceback");
+}
+
+#[test]
+fn wrong_arguments_are_counted_and_other_exceptions_are_shown_once() {
+    let Some(own) = TestProgram::new(TOOLS) else { return };
+    let environment = own.with_tools("30s");
+    let count = |count: i64| call("price", json!({"item": "pear", "count": count}));
+    let wrong = [count(0), count(-1), call("price", json!({"item": "plum"})), call("price", json!({"item": "fig"}))];
+    let (read, outcome) = play(&*environment, &problem("1"), &[wrong.concat(), "1".into()]);
+    assert_eq!(
+        read,
+        ["ValueError: cannot count to 0", "ValueError: cannot count to -1", "KeyError: 'plum'", "KeyError: 'fig'"]
+    );
+    assert_eq!(outcome.unwrap().tool_errors, 4);
+    assert_eq!(own.log().matches("in price").count(), 4, "the log has every traceback: {}", own.log());
+    assert_eq!(own.warnings().matches("in price").count(), 1, "{}", own.warnings());
+    assert!(own.warnings().contains("KeyError: 'plum'"), "{}", own.warnings());
+    own.host.report_exceptions();
+    assert!(
+        own.warnings().contains("tool price: 2 calls raised ValueError, first: cannot count to 0\n"),
+        "{}",
+        own.log()
+    );
+    assert!(own.warnings().contains("tool price: 2 calls raised KeyError, first: 'plum'\n"), "{}", own.log());
+    let reported = own.warnings();
+    own.host.report_exceptions();
+    assert_eq!(own.warnings(), reported, "nothing new was raised");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub fn parse_bind(text: &str) -> Result<SocketAddr> {
 /// Checks `advertise`, a host with or without a port, or a URL. Errors: invalid.
 pub fn check_advertise(text: &str) -> Result<()> {
     let (rest, is_url) = match text.split_once("://") {
-        Some((scheme, rest)) if matches!(scheme, "http" | "https") => (rest, true),
+        Some(("http" | "https", rest)) => (rest, true),
         Some(_) => ("", true),
         None => (text, false),
     };

@@ -9,7 +9,7 @@ use trainyard_model_api::{
     self as serving, ApiFinishReason, ApiToolCall, ModelApiError, ModelPrompt, ModelResponse, ResponseChoice,
     SampledToken, Usage,
 };
-use trainyard_tables::Message;
+use trainyard_tables::{Message, TurnForm};
 
 /// Role of a truncated turn. The program does not receive such a turn as sampled, and no message of the program has
 /// this role, so no message equals the turn.
@@ -52,8 +52,6 @@ impl RequestReader<'_> {
             ("stop_token_ids", !request.stop_tokens.is_empty()),
             ("ignore_eos", request.ignore_end),
             ("prompt_logprobs", request.prompt_logprobs),
-            ("tool_choice", request.tool_choice.is_forced()),
-            ("response_format", request.output != serving::OutputForm::Text),
         ] {
             if is_set {
                 let message = format!("`{param}` is not supported in episodes, which sample one turn at a time");
@@ -62,6 +60,7 @@ impl RequestReader<'_> {
         }
         let tools: Vec<ToolSpec> = request.visible_tools().iter().map(spec).collect();
         let format = if tools.is_empty() { None } else { Some(self.toolbox.format(self.format, &tools)?) };
+        let form = form(request, format.as_deref())?;
         let mut messages = ordered(sent);
         if let Some(format) = format.as_deref().filter(|_| self.describe) {
             describe(&mut messages, &format.describe(&tools));
@@ -74,7 +73,7 @@ impl RequestReader<'_> {
             || request.seed.is_some()
             || !request.variables.is_empty();
         let turn_request =
-            AgentTurnRequest { messages, template_messages, tools: described, max_tokens: request.max_tokens };
+            AgentTurnRequest { messages, template_messages, tools: described, max_tokens: request.max_tokens, form };
         Ok(EpisodeRequest { turn_request, format, stop: request.stop.clone(), ignored })
     }
 }
@@ -144,6 +143,15 @@ impl EpisodeRequest {
             usage: Usage { prompt: tokens.prompt.len(), sampled: tokens.ids.len(), thinking: 0 },
         }
     }
+}
+
+/// Returns the form that a request gives to the turn. Errors: calls of the format cannot be forced.
+fn form(request: &serving::ModelRequest, format: Option<&dyn ToolFormat>) -> Result<Option<TurnForm>, ModelApiError> {
+    let syntax = format.and_then(ToolFormat::call_syntax);
+    if let (Some(format), None, true) = (format, syntax, request.has_form()) {
+        return Err(request.refuse_call_format(format.kind(), "set `format: hermes` in the environment"));
+    }
+    Ok(request.form(syntax))
 }
 
 fn spec(tool: &serving::ApiTool) -> ToolSpec {

@@ -13,7 +13,7 @@ use trainyard_core::{Clock as _, Error, Result, SystemClock};
 use trainyard_envs::{AgentTurn, CallCounts, Episode, EpisodeStep, Outcome, ParsedTurn, Toolbox, TurnTokens};
 use trainyard_model_api::{ModelApiError, PendingRequest};
 use trainyard_process::{OneShotProgram, ProgramExit, ProgramLog};
-use trainyard_tables::{EpisodeStatus, StopReason};
+use trainyard_tables::{EpisodeStatus, StopReason, TurnFormError};
 
 /// Interval at which a program is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -95,10 +95,7 @@ impl ProgramEpisode {
             }
             let HarnessSettings { toolbox, format, describe, .. } = &*self.settings;
             match (RequestReader { toolbox, format, describe: *describe }).read(&pending.request) {
-                Err(refusal) => {
-                    self.queue.record_refusal(&refusal);
-                    pending.reply.fail(refusal);
-                }
+                Err(refusal) => self.refuse_request(pending, refusal),
                 Ok(mut request) => {
                     self.counts.ignored += u32::from(request.ignored);
                     let turn_request = std::mem::take(&mut request.turn_request);
@@ -110,6 +107,21 @@ impl ProgramEpisode {
             }
         }
         None
+    }
+    /// Takes the request that the agent responds to; the program works again. Errors: bug, without such a request.
+    fn take_request(&mut self) -> Result<(PendingRequest, EpisodeRequest)> {
+        match std::mem::replace(&mut self.phase, HarnessPhase::Program) {
+            HarnessPhase::Agent(active) => Ok(*active),
+            HarnessPhase::Program => Err(Error::bug("a turn was taken without a request")),
+            HarnessPhase::Ended => {
+                self.phase = HarnessPhase::Ended;
+                Err(Error::bug("a turn was taken after the end of the episode"))
+            }
+        }
+    }
+    fn refuse_request(&self, pending: PendingRequest, refusal: ModelApiError) {
+        self.queue.record_refusal(&refusal);
+        pending.reply.fail(refusal);
     }
     /// Kills the program if it still runs, and rejects its remaining requests.
     fn close(&mut self) {
@@ -228,15 +240,14 @@ impl Episode for ProgramEpisode {
     fn record_tokens(&mut self, tokens: TurnTokens) {
         self.tokens = tokens;
     }
+    fn refuse(&mut self, refusal: TurnFormError) -> Result<EpisodeStep> {
+        let (pending, _) = self.take_request()?;
+        self.refuse_request(pending, ModelApiError::from(refusal).code("unsupported_parameter"));
+        self.working_since = self.clock.monotonic();
+        Ok(EpisodeStep::Pending)
+    }
     fn step(&mut self, turn: &AgentTurn) -> Result<EpisodeStep> {
-        let (pending, request) = match std::mem::replace(&mut self.phase, HarnessPhase::Program) {
-            HarnessPhase::Agent(active) => *active,
-            HarnessPhase::Program => return Err(Error::bug("a turn was taken without a request")),
-            HarnessPhase::Ended => {
-                self.phase = HarnessPhase::Ended;
-                return Err(Error::bug("a turn was taken after the end of the episode"));
-            }
-        };
+        let (pending, request) = self.take_request()?;
         self.turns += 1;
         if turn.truncated {
             return Ok(EpisodeStep::Done(self.finish(StopReason::Length)));

@@ -75,7 +75,8 @@ impl ProgramStarter {
     }
     fn fork_or_start(&self, folder: OneShotFolder, set: &[(&str, String)]) -> Result<OneShotProgram> {
         let Some(server) = self.fork_server() else { return folder.start(&self.options.env, set, self.log.clone()) };
-        folder.fork(server, &self.options.env, set, self.log.clone()).or_else(|(folder, error)| {
+        folder.fork(server, &self.options.env, set, self.log.clone()).or_else(|unforked| {
+            let (folder, error) = *unforked;
             (self.log)(LogLevel::Warn, &format!("{}: {error}; the program is started instead", self.place));
             folder.start(&self.options.env, set, self.log.clone())
         })

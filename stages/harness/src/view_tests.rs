@@ -1,5 +1,6 @@
 use super::*;
 use trainyard_model_api::ApiKind;
+use trainyard_tables::AnswerForm;
 
 fn request(
     model_request: &serving::ModelRequest,
@@ -105,8 +106,6 @@ fn unsupported_fields_are_rejected() {
         (serving::ModelRequest { n: 2, ..good.clone() }, "n"),
         (serving::ModelRequest { stop_tokens: vec![1], ..good.clone() }, "stop_token_ids"),
         (serving::ModelRequest { ignore_end: true, ..good.clone() }, "ignore_eos"),
-        (serving::ModelRequest { tool_choice: serving::ApiToolChoice::Required, ..good.clone() }, "tool_choice"),
-        (serving::ModelRequest { output: serving::OutputForm::JsonObject, ..good.clone() }, "response_format"),
         (serving::ModelRequest { prompt: ModelPrompt::Text("x".into()), ..good.clone() }, "prompt"),
         (model_request(vec![Message::new("user", "?"), Message::new("assistant", "So")], Vec::new()), "messages"),
     ] {
@@ -118,4 +117,48 @@ fn unsupported_fields_are_rejected() {
     let two = vec![tool(), serving::ApiTool { name: "other".into(), ..tool() }];
     let refusal = request(&model_request(user(), two), "code", true).err().unwrap();
     assert_eq!(refusal.status, 400, "{}", refusal.message);
+}
+
+#[test]
+fn requested_form_goes_to_the_sampling_loop() {
+    let other = serving::ApiTool { name: "other".into(), ..tool() };
+    let base = model_request(vec![Message::new("user", "?")], vec![tool(), other]);
+    let form = |sent: &serving::ModelRequest| request(sent, "hermes", true).unwrap().turn_request.form;
+    let names = |form: &TurnForm| -> Vec<(String, usize)> {
+        let tools = form.calls.iter().flat_map(|calls| &calls.tools);
+        tools.map(|tool| (tool.name.clone(), tool.number)).collect()
+    };
+    assert_eq!(form(&base), None);
+    let required = serving::ModelRequest { tool_choice: serving::ApiToolChoice::Required, ..base.clone() };
+    let found = form(&required).unwrap();
+    assert_eq!(names(&found), [("python".to_string(), 0), ("other".to_string(), 1)]);
+    assert!(found.answer.is_none() && found.calls.as_ref().unwrap().several);
+    assert_eq!(found.calls.unwrap().syntax.open, "<tool_call>\n");
+    let single = form(&serving::ModelRequest { parallel_calls: false, ..required }).unwrap();
+    assert!(!single.calls.unwrap().several);
+    let choice = serving::ApiToolChoice::Named("other".into());
+    let named = form(&serving::ModelRequest { tool_choice: choice, ..base.clone() }).unwrap();
+    assert_eq!(names(&named), [("other".to_string(), 1)]);
+    assert!(!named.calls.unwrap().several, "a named tool is called once");
+    let output = serving::OutputForm::Schema(json!({"enum": ["yes"]}));
+    let answer = form(&serving::ModelRequest { output: output.clone(), ..base.clone() }).unwrap();
+    assert_eq!(names(&answer).len(), 2, "the model may call, too");
+    assert_eq!(answer.answer, Some(AnswerForm::Schema(json!({"enum": ["yes"]}))));
+    let hidden = serving::ModelRequest { tool_choice: serving::ApiToolChoice::None, output, ..base };
+    assert_eq!(form(&hidden).unwrap().calls, None);
+}
+
+#[test]
+fn calls_that_are_no_json_cannot_be_forced() {
+    let base = model_request(vec![Message::new("user", "?")], vec![tool()]);
+    let required = serving::ModelRequest { tool_choice: serving::ApiToolChoice::Required, ..base.clone() };
+    let output = serving::ModelRequest { output: serving::OutputForm::JsonObject, ..base };
+    for (sent, param) in [(&required, "tool_choice"), (&output, "response_format")] {
+        let refusal = request(sent, "code", true).err().unwrap();
+        assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)));
+        assert!(refusal.message.contains("`format: hermes`"), "{}", refusal.message);
+    }
+    let without_tools = serving::ModelRequest { tools: Vec::new(), ..output };
+    let form = request(&without_tools, "code", true).unwrap().turn_request.form.unwrap();
+    assert_eq!(form, TurnForm { calls: None, answer: Some(AnswerForm::Object) });
 }

@@ -85,9 +85,11 @@ pub struct Rollout {
     #[serde(default)]
     pub calls: ProgramCalls,
 
-    /// Whether each token is in the loss: the row's mask without the tokens that filters masked.
+    /// Whether each token is in the loss: the row's mask without the tokens that filters masked, and without those that
+    /// a constraint determined.
     pub mask: Vec<bool>,
-    /// Natural log of the sampling probability; 0 where the row's mask is false.
+    /// Natural log of the sampling probability; 0 where the row's mask is false. For a token that was sampled under a
+    /// constraint, that of its probability without the constraint, because losses compute probabilities without it.
     pub old_logprobs: Vec<f64>,
     /// Entropy in nats at sampling; 0 where the row's mask is false. `None` if not recorded.
     pub entropies: Option<Vec<f64>>,
@@ -105,6 +107,16 @@ impl Rollout {
         let mut rollout = Self { trajectory, mask, ..Self::default() };
         rollout.widen();
         rollout
+    }
+    /// Marks a token as sampled under a constraint, with its log-probability without the constraint. If the constraint
+    /// permitted `only` this token, no policy could choose another one, so the token is not in the loss.
+    pub fn set_constrained(&mut self, at: usize, free_logprob: f32, only: bool) {
+        if let Some(old) = self.old_logprobs.get_mut(at) {
+            *old = f64::from(free_logprob);
+        }
+        if let Some(in_loss) = self.mask.get_mut(at).filter(|_| only) {
+            *in_loss = false;
+        }
     }
     /// Replaces the log-probabilities and entropies of the row; `None` = unknown entropies.
     pub fn set_scores(&mut self, logprobs: Vec<f32>, entropies: Option<Vec<f32>>) {
@@ -247,5 +259,28 @@ impl LossBatch {
     /// Returns the importance weight of token `t` of sequence `i`; 1 without a correction.
     pub fn importance(&self, i: usize, t: usize) -> f64 {
         self.correction.as_ref().map_or(1.0, |c| c[i][t])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constrained_token_has_a_free_logprob_and_is_learned_if_there_was_a_choice() {
+        let row = Trajectory {
+            loss_mask: vec![false, true, true, true],
+            logprobs: Some(vec![0.0, -1.0, 0.0, -0.25]),
+            ..Trajectory::default()
+        };
+        let mut rollout = Rollout::new(row.clone());
+        rollout.set_constrained(2, -4.0, true);
+        rollout.set_constrained(3, -2.0, false);
+        assert_eq!(rollout.old_logprobs, [0.0, -1.0, -4.0, -2.0]);
+        assert_eq!(rollout.mask, [false, true, false, true]);
+        assert_eq!(rollout.trajectory, row, "the row keeps what was sampled, and from which distribution");
+        let mut unknown = Rollout::new(Trajectory { logprobs: None, ..row });
+        unknown.set_constrained(3, -2.0, false);
+        assert!(unknown.old_logprobs.is_empty());
     }
 }

@@ -157,10 +157,41 @@ pub fn too_large(inputs: &WiredInputs, training: &TrainingMemory<'_>) -> Option<
     (need > have).then(|| OptionProblem::new("/micro_batch_tokens", message).help(help))
 }
 
+/// Returns a warning if the limit of tokens at `pointer` is above the context of a model at `port`, which then limits
+/// sequences; `None` if no such model's shape is known.
+pub fn beyond_context(inputs: &WiredInputs, port: &str, pointer: &str, tokens: usize) -> Option<OptionProblem> {
+    let contexts = inputs.fact(port, SHAPE).filter_map(|shape| Some(ModelConfig::from_json(shape).ok()?.positions()));
+    let context = contexts.min().filter(|context| tokens > *context)?;
+    let message = format!("{tokens} tokens, but the context of the model holds {context}");
+    let help = "sequences end at the model's context: lower the limit, or raise `max_position_embeddings` where the \
+                model is made";
+    Some(OptionProblem::new(pointer, message).help(help))
+}
+
 /// Returns the facts of a model folder or GGUF file. `None` omits a fact; an `adapter` of `Some(None)` records that
 /// the model has no adapter.
 pub(crate) fn facts(shape: Option<&ModelConfig>, adapter: Option<Option<AdapterShape>>) -> Facts {
     let shape = shape.map(|shape| (SHAPE.to_string(), shape.to_json()));
     let adapter = adapter.map(|adapter| (ADAPTER.to_string(), json!(adapter)));
     shape.into_iter().chain(adapter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_above_the_smallest_context_are_warnings() {
+        let of = |positions: usize| {
+            let shape = ModelConfig { max_position_embeddings: positions, ..ModelConfig::llama(9, 8, 16, 1, 2, 2) };
+            facts(Some(&shape), None)
+        };
+        let mut inputs = WiredInputs::default();
+        inputs.wire("models", vec![of(64), of(512), Facts::new()]);
+        let found = |tokens: usize, port: &str| beyond_context(&inputs, port, "/sampling/max_episode_tokens", tokens);
+        let warning = found(65, "models").unwrap();
+        assert_eq!(warning.pointer, "/sampling/max_episode_tokens");
+        assert_eq!(warning.message, "65 tokens, but the context of the model holds 64");
+        assert_eq!((found(64, "models"), found(65, "model")), (None, None));
+    }
 }

@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use trainyard_core::OptionProblem;
 use trainyard_core::units::parse_size;
+use trainyard_core::{OptionProblem, WiredInputs};
 pub use trainyard_envs::environments::word_problems::default_options as default_environment;
+use trainyard_lm::shape;
 use trainyard_tables::SamplingParams;
 
 /// Returns the default rewards: only the final answer.
@@ -63,6 +64,10 @@ impl Default for SamplingOptions {
 }
 
 impl SamplingOptions {
+    /// Returns a warning if an episode may be longer than the context of a model at `port`.
+    pub fn beyond_context(&self, inputs: &WiredInputs, port: &str) -> Option<OptionProblem> {
+        shape::beyond_context(inputs, port, "/sampling/max_episode_tokens", self.max_episode_tokens)
+    }
     /// Returns the sampling distribution of these options.
     pub fn distribution(&self) -> SamplingParams {
         SamplingParams { temperature: self.temperature, top_p: self.top_p, top_k: self.top_k }

@@ -86,7 +86,7 @@ impl<'a> Sweep<'a> {
         let mut table = Table::new(format!("{} over {}", self.stage, self.over()), columns);
         for arm in &self.arms {
             let mut cells: Vec<ReportCell> = arm.axes.iter().map(|value| axis_cell(value)).collect();
-            cells.extend(self.seeded.then(|| ReportCell::Number(arm.runs.len() as f64)));
+            cells.extend(self.seeded.then_some(ReportCell::Number(arm.runs.len() as f64)));
             for place in &shown {
                 let values = arm.values(*place);
                 cells.push(mean(&values).map_or(ReportCell::Empty, ReportCell::number));

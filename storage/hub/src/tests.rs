@@ -45,7 +45,7 @@ impl Loopback {
         });
         Self { endpoint, requests }
     }
-    fn hub(&self, cache: &std::path::Path) -> Hub {
+    fn hub(&self, cache: &Path) -> Hub {
         Hub::new(settings(&self.endpoint, cache, false))
     }
     fn requests(&self) -> Vec<String> {
@@ -53,7 +53,7 @@ impl Loopback {
     }
 }
 
-fn settings(endpoint: &str, cache: &std::path::Path, offline: bool) -> HubSettings {
+fn settings(endpoint: &str, cache: &Path, offline: bool) -> HubSettings {
     HubSettings { endpoint: endpoint.into(), token: None, cache: cache.into(), offline }
 }
 
@@ -185,7 +185,7 @@ fn a_model_is_its_folder_without_other_formats_or_one_named_file() {
     let hub = server.hub(cache.path());
     let pinned = hub.pin(&location("hf://o/n")).unwrap();
     assert_eq!(pinned.to_string(), format!("hf://o/n@{COMMIT}"));
-    let before_weights = |folder: &std::path::Path| {
+    let before_weights = |folder: &Path| {
         assert!(folder.join("tokenizer.json").is_file() && !folder.join("model.safetensors").exists());
         Ok(())
     };
@@ -212,7 +212,7 @@ fn damaged_weights_and_refused_models_are_not_stored() {
     let error = fetch_model(&hub, &location("hf://o/n"), |_| Ok(()), || Ok(())).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("SHA-256"), "{error}");
     assert!(!weights.exists());
-    let refuse = |_: &Path| Err(trainyard_core::Error::invalid("unknown family"));
+    let refuse = |_: &Path| Err(Error::invalid("unknown family"));
     let error = fetch_model(&hub, &location("hf://o/n"), refuse, || Ok(())).unwrap_err();
     assert_eq!(error.message, "unknown family");
     let gone = fetch_model(&hub, &location("hf://o/none"), |_| Ok(()), || Ok(())).unwrap_err();

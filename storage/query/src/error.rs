@@ -6,6 +6,10 @@ use trainyard_core::{Error, ErrorKind};
 /// The message of a statement that ran out of memory.
 const OUT_OF_MEMORY: &str = "the statement ran out of memory";
 
+const NO_TABLE: &str = "no such table";
+const TABLES: &str = "the artifact of the command is `self`; other tables are named like artifacts, e.g. \
+                      `from self s join latest/test/problems p on p.id = s.problem_id`";
+
 /// Converts SQLite's error about `subject` (`this query`, ``the filter `…` ``).
 pub(crate) fn query_error(subject: &str, error: &Sqlite) -> Error {
     if error.sqlite_error_code() == Some(ErrorCode::OutOfMemory) {
@@ -13,7 +17,8 @@ pub(crate) fn query_error(subject: &str, error: &Sqlite) -> Error {
     }
     match error {
         Sqlite::SqlInputError { msg, .. } | Sqlite::SqliteFailure(_, Some(msg)) => {
-            Error::invalid(format!("{subject}: {}", plain_message(msg)))
+            let error = Error::invalid(format!("{subject}: {}", plain_message(msg)));
+            if msg.starts_with(NO_TABLE) { error.help(TABLES) } else { error }
         }
         Sqlite::UserFunctionError(cause) => Error::invalid(format!("{subject}: {cause}")),
         other => Error::invalid(format!("{subject}: {other}")),
@@ -27,7 +32,7 @@ fn plain_message(message: &str) -> String {
             let name = name.split(" - ").next().unwrap_or(name).trim_matches('"');
             format!("there is no column `{name}`")
         }
-        Some(("no such table", name)) => format!("there is no table `{name}`"),
+        Some((NO_TABLE, name)) => format!("there is no table `{name}`"),
         Some(("no such function", name)) => format!("there is no function `{name}`"),
         _ => message.to_string(),
     }

@@ -15,7 +15,7 @@ use sqlparser::ast::Expr;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-const TABLE: &str = "self";
+pub(crate) const TABLE: &str = "self";
 
 /// A parsed filter expression.
 #[derive(Debug)]
@@ -63,16 +63,16 @@ impl FilterExpression {
         };
         // An unknown column has no kind either; SQLite's error names it.
         let mask = mask().map_err(|e| {
-            let known = column_names(path).unwrap_or_default();
-            let hint = source_column_hint(&known, &self.words);
-            query_error(&self.subject(), &e)
-                .help(hint.unwrap_or_else(|| format!("the columns are: {}", known.join(", "))))
+            let error = query_error(&self.subject(), &e);
+            match source_column_hint(&column_names(path).unwrap_or_default(), &self.words) {
+                Some(hint) => error.help(hint),
+                None => with_columns(error, path),
+            }
         })?;
         if self.has_truth(&columns) {
             return Ok(mask);
         }
-        Err(Error::invalid(format!("{} is a value, not true or false", self.subject()))
-            .help("write a comparison, e.g. `reward > 0.5`"))
+        Err(not_a_condition(&self.subject()))
     }
 
     fn has_truth(&self, columns: &[(String, CellKind)]) -> bool {
@@ -90,5 +90,16 @@ impl FilterExpression {
 
 /// Evaluates `text` for each row of a Parquet file, as [`FilterExpression::mask`] does.
 pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
-    FilterExpression::parse(text)?.mask(path)
+    let parsed = FilterExpression::parse(text);
+    parsed.map_err(|e| if e.help.is_none() { with_columns(e, path) } else { e })?.mask(path)
+}
+
+/// Names the columns of a file in the help of an error. An unreadable file is reported elsewhere.
+fn with_columns(error: Error, path: &Path) -> Error {
+    error.help(format!("the columns are: {}", column_names(path).unwrap_or_default().join(", ")))
+}
+
+/// Returns the error of an expression that is not true or false.
+pub(crate) fn not_a_condition(subject: &str) -> Error {
+    Error::invalid(format!("{subject} is a value, not true or false")).help("write a comparison, e.g. `reward > 0.5`")
 }

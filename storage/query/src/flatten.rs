@@ -88,7 +88,7 @@ impl ColumnFlattener {
         Self::of_table(schema, part)
     }
     /// Plans the flattening of a schema; `keys` are the keys of its maps.
-    fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
+    pub(crate) fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
         let mut plan = FlattenPlan {
             taken: schema.fields().iter().map(|f| f.name().to_lowercase()).collect(),
             keys,
@@ -231,12 +231,6 @@ fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     take(values, &places, None)
 }
 
-/// Returns the names of the text-keyed columns.
-fn map_columns(schema: &Schema) -> Vec<String> {
-    let maps = schema.fields().iter().filter(|field| text_map_fields(field.data_type()).is_some());
-    maps.map(|field| field.name().clone()).collect()
-}
-
 /// Returns the keys of each of these text-keyed columns, unless there are too many.
 fn map_keys(
     maps: &[String],
@@ -259,6 +253,12 @@ fn map_keys(
     }
     found.retain(|_, keys| keys.len() <= MAX_MAP_KEYS);
     Ok(found)
+}
+
+/// Returns the names of a schema's text-keyed columns, whose keys only a file has.
+pub(crate) fn map_columns(schema: &Schema) -> Vec<String> {
+    let maps = schema.fields().iter().filter(|field| text_map_fields(field.data_type()).is_some());
+    maps.map(|field| field.name().clone()).collect()
 }
 
 /// Returns the key and value fields of text-keyed columns: maps, and lists of `{name, value}`.

@@ -1,5 +1,7 @@
 //! Queries Parquet tables by SQL: one read-only SELECT, or a filter expression.
 //!
+//! A statement names its tables: `self`, and artifacts (`latest/test/problems`).
+//!
 //! The columns that a statement can name are loaded into an in-memory SQLite database, which runs the statement. The
 //! database has no access to other files, and a second statement is rejected.
 //!
@@ -12,6 +14,7 @@
 //! The limits bound the input and the result. Only the process that runs the query can bound the intermediate rows of a
 //! join.
 
+pub mod check;
 mod database;
 mod dialect;
 mod error;
@@ -22,14 +25,16 @@ mod meta;
 #[cfg(test)]
 mod meta_tests;
 pub mod query;
+mod references;
 mod result;
 mod statement;
 #[cfg(test)]
 mod tests;
 
+pub use check::{FilterColumns, filter_columns};
 pub use database::QueryLimits;
 pub use error::is_out_of_memory;
 pub use filter::{FilterExpression, filter_mask};
 pub use flatten::{CellKind, ColumnFlattener};
-pub use query::query;
+pub use query::{query, table_names};
 pub use result::{QueryResult, ResultColumn};

@@ -12,7 +12,7 @@ use std::path::Path;
 use trainyard_core::Result;
 use trainyard_tables::{BatchReader, ReadSlice};
 
-const META: &str = "meta";
+pub(crate) const META: &str = "meta";
 /// With more keys than this there are no columns of them; `json_extract(meta, …)` reads them.
 const MAX_KEYS: usize = 256;
 

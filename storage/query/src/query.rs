@@ -12,7 +12,14 @@ use sqlparser::ast::{Query, SelectItem, SetExpr};
 use std::path::Path;
 use trainyard_core::Result;
 
-/// Runs one read-only SELECT. `tables` are the names that the statement may use (`self`, …) and their Parquet files.
+/// Returns the names of the tables that a statement reads, sorted; names of artifacts contain `/`. Errors: invalid (no
+/// SELECT).
+pub fn table_names(sql: &str) -> Result<Vec<String>> {
+    Ok(parse_query(sql)?.tables.into_iter().collect())
+}
+
+/// Runs one read-only SELECT. `tables` are the names that the statement may use (`self`, …) and their Parquet files;
+/// those that it does not name are not loaded.
 ///
 /// A result that a grouping query leaves unordered is sorted by its columns, so equal tables have equal results.
 /// Blocks. The limits bound the input and the result; intermediate rows (of a cross join) are bounded only by the
@@ -23,7 +30,8 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
     rewrite_for_sqlite(&mut accepted.query);
     let mut database = QueryDatabase::new(limits.bytes)?;
     let mut columns = Vec::new();
-    for (name, path) in tables {
+    let is_named = |name: &str| accepted.tables.iter().any(|table| table.eq_ignore_ascii_case(name));
+    for (name, path) in tables.iter().filter(|(name, _)| is_named(name)) {
         columns.extend(database.load(name, path, &accepted.columns)?);
     }
     let answered = run_statement(&database, &accepted.query, accepted.unordered, &columns, limits.rows);

@@ -1,7 +1,8 @@
 //! Validates statements, which must be one SELECT, and finds the columns that they can read.
 
+use crate::references::quote_references;
 use arrow_schema::Schema;
-use sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, Visit, Visitor};
+use sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement, Visit, Visitor};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserOptions};
 use sqlparser::tokenizer::{Token, Tokenizer};
@@ -13,6 +14,8 @@ use trainyard_core::{Error, Result};
 pub(crate) struct ParsedStatement {
     pub query: Box<Query>,
     pub columns: ColumnSelection,
+    /// Names of the tables that the statement reads, common table expressions among them.
+    pub tables: BTreeSet<String>,
     /// Whether the order of the result is undefined: it groups or combines rows without ORDER BY.
     pub unordered: bool,
 }
@@ -43,9 +46,13 @@ impl ColumnSelection {
     }
 }
 
-/// Accepts exactly one query. Errors: invalid, naming the rejected statement.
+/// Statement in the help of errors.
+const EXAMPLE: &str = "write one SELECT, e.g. `select level, avg(reward) from self group by level`";
+
+/// Accepts exactly one query, in which artifacts may be tables. Errors: invalid, naming the rejected statement.
 pub(crate) fn parse_query(sql: &str) -> Result<ParsedStatement> {
-    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("this SQL cannot be read: {e}"));
+    let sql = &quote_references(sql);
+    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("this SQL cannot be read: {e}")).help(EXAMPLE);
     let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
     let parser = Parser::new(&GenericDialect {}).with_options(options).try_with_sql(sql).map_err(|e| wrong(&e))?;
     let statements = { parser }.parse_statements().map_err(|e| wrong(&e))?;
@@ -53,12 +60,16 @@ pub(crate) fn parse_query(sql: &str) -> Result<ParsedStatement> {
     let query = match statements.as_slice() {
         [Statement::Query(query)] => query,
         [other] => return Err(only_select(&first_word(&other.to_string()))),
-        many => return Err(Error::invalid(format!("expected one SELECT statement, found {}", many.len()))),
+        many => {
+            return Err(Error::invalid(format!("expected one SELECT statement, found {}", many.len())).help(EXAMPLE));
+        }
     };
-    if let ControlFlow::Break(refusal) = statements[0].visit(&mut StatementValidator { subqueries: true }) {
+    let mut validator = StatementValidator { subqueries: true, tables: BTreeSet::new() };
+    if let ControlFlow::Break(refusal) = statements[0].visit(&mut validator) {
         return Err(refusal.error());
     }
-    Ok(ParsedStatement { query: query.clone(), columns: referenced_columns(sql)?, unordered: unordered(query) })
+    let (columns, tables) = (referenced_columns(sql)?, validator.tables);
+    Ok(ParsedStatement { query: query.clone(), columns, tables, unordered: unordered(query) })
 }
 
 /// Returns the columns that a statement can read: all if it contains `*` (but for `count(*)`) or joins by unnamed
@@ -96,6 +107,8 @@ fn is_count(tokens: &[Token], star: usize) -> bool {
 struct StatementValidator {
     /// Whether subqueries are allowed.
     subqueries: bool,
+    /// Names of tables so far.
+    tables: BTreeSet<String>,
 }
 
 enum ForbiddenConstruct {
@@ -134,6 +147,12 @@ impl Visitor for StatementValidator {
             Some(_) => ControlFlow::Break(ForbiddenConstruct::Statement("SELECT INTO".to_string())),
             None => ControlFlow::Continue(()),
         }
+    }
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<ForbiddenConstruct> {
+        if let [ObjectNamePart::Identifier(name)] = name.0.as_slice() {
+            self.tables.insert(name.value.clone());
+        }
+        ControlFlow::Continue(())
     }
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<ForbiddenConstruct> {
         match expression {
@@ -175,7 +194,7 @@ pub(crate) fn expression(text: &str) -> Result<Expr> {
     if next.token != Token::EOF {
         return Err(wrong(&format!("`{next}` was not expected")).help("write one condition, e.g. `reward > 0.5`"));
     }
-    match parsed.visit(&mut StatementValidator { subqueries: false }) {
+    match parsed.visit(&mut StatementValidator { subqueries: false, tables: BTreeSet::new() }) {
         ControlFlow::Continue(()) => Ok(parsed),
         ControlFlow::Break(refusal) => Err(refusal.error().at(format!("the filter `{text}`"))),
     }

@@ -303,3 +303,44 @@ fn wrong_statements_are_explained() {
     let content = "select json_extract(messages, '$[0].content') as c from self limit 1";
     assert_eq!(run_query(&path, content).rows, [[json!("question 0")]]);
 }
+
+#[test]
+fn artifacts_are_tables_by_their_names() {
+    let (_folder, path) = table();
+    let (_other, problems) = table();
+    let sql = "select count(*) as n, min(p.id) as first from latest/test/problems p join self s on s.id = p.id \
+               where s.level = 2";
+    assert_eq!(table_names(sql).unwrap(), ["latest/test/problems", "self"]);
+    let tables = [("self", path.as_path()), ("latest/test/problems", problems.as_path())];
+    assert_eq!(query(&tables, sql, QueryLimits::default()).unwrap().rows, [[json!(1000), json!("t0001")]]);
+    let alone = "select count(*) from {latest/test/problems} where level = 2";
+    assert_eq!(query(&tables, alone, QueryLimits::default()).unwrap().rows, [[json!(1000)]]);
+    let quoted = "with x as (select 1 as one) select one from x, \"latest/test/problems\" limit 1";
+    assert_eq!(table_names(quoted).unwrap(), ["latest/test/problems", "x"]);
+    assert_eq!(query(&tables, quoted, QueryLimits::default()).unwrap().rows, [[json!(1)]]);
+}
+
+#[test]
+fn tables_that_a_statement_does_not_name_are_not_read() {
+    let (folder, path) = table();
+    let absent = folder.path().join("absent.parquet");
+    let tables = [("self", path.as_path()), ("latest/test/problems", absent.as_path())];
+    assert_eq!(query(&tables, "select count(*) from SELF", QueryLimits::default()).unwrap().rows, [[json!(3000)]]);
+    assert!(query(&tables, "select 1 from latest/test/problems", QueryLimits::default()).is_err());
+}
+
+#[test]
+fn errors_of_statements_have_help() {
+    let (_folder, path) = table();
+    let tables = [("self", path.as_path()), ("latest/test/problems", path.as_path())];
+    let help = |sql: &str| query(&tables, sql, QueryLimits::default()).expect_err(sql).help.expect(sql);
+    for sql in ["selct level from self", "", "select 1; select 2"] {
+        assert!(help(sql).contains("e.g. `select level, avg(reward) from self group by level`"), "{sql}");
+    }
+    let both = help("select s.foo from self s join latest/test/problems p on p.id = s.id");
+    assert!(both.contains("`self` has id, ") && both.contains("`latest/test/problems` has id, "), "{both}");
+    assert!(help("select 1 from other").contains("join latest/test/problems p"));
+    let filter = |text: &str| filter_mask(&path, text).expect_err(text).help.expect(text);
+    assert!(filter("reward >").contains("the columns are: id, problem_id"));
+    assert!(filter("rewrd > 1").contains("the columns are: id, problem_id"));
+}

@@ -41,6 +41,17 @@ pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Valu
     Ok(rows)
 }
 
+/// Returns all rows as untruncated JSON objects with these columns only; absent columns are left out.
+pub fn columns_as_json(path: &Path, columns: &[&str]) -> Result<Vec<Value>> {
+    let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+    let mut rows = Vec::new();
+    for batch in BatchReader::open_part(path, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })? {
+        let batch = batch?;
+        rows.extend((0..batch.num_rows()).map(|row| row_as_json(&batch, row, CellLimits::NONE)));
+    }
+    Ok(rows)
+}
+
 /// Returns one row as a JSON object.
 pub fn row_as_json(batch: &RecordBatch, row: usize, limits: CellLimits) -> Value {
     let names = batch.schema_ref().fields().iter().map(|field| field.name().clone());

@@ -47,6 +47,7 @@ mod text_cells;
 pub mod token_pack;
 pub mod trajectory;
 mod trajectory_columns;
+pub mod turn_form;
 
 pub use answer_check::AnswerCheck;
 pub use builder::TableBuilder;
@@ -55,7 +56,7 @@ pub use export::{export_csv, export_jsonl};
 pub use extra::ExtraColumns;
 pub use file::{BatchReader, BatchWriter, ReadSlice, read_batches, read_schema, row_count, write_batches};
 pub use groups::{BatchBounds, GroupReader};
-pub use json::rows_as_json;
+pub use json::{columns_as_json, rows_as_json};
 pub use ordered::OrderedValue;
 pub use problem::{Message, Problem};
 pub use rows::{
@@ -66,3 +67,4 @@ pub use select::{select_rows, take_rows};
 pub use summary::summarize;
 pub use token_pack::TokenPack;
 pub use trajectory::{EpisodeStatus, SamplingParams, StopReason, Trajectory, Verdict};
+pub use turn_form::{AnswerForm, CallForm, CallSyntax, CallableTool, TurnForm, TurnFormError};

@@ -40,6 +40,7 @@ impl Sampler for Scripted {
             logprobs: vec![0.0; length],
             entropies: Vec::new(),
             weights_version: vec![0; length],
+            constrained: Vec::new(),
             prompt_tokens: length,
             finish: None,
             fork_of: None,

@@ -40,6 +40,13 @@ impl Catalogue {
                 .help(format!("use one of: {}", several.join(", ")))),
         }
     }
+    /// Returns all stage kinds, families and full names of parts and executors that [`Catalogue::find`] resolves.
+    pub fn all_names(&self) -> Vec<String> {
+        let folders = self.folders();
+        let kinds = self.names().into_iter().map(str::to_string);
+        let families = folders.iter().map(|(folder, _)| (*folder).to_string()).filter(|folder| folder != STAGES);
+        kinds.chain(families).chain(full_names(&folders).filter(|name| !name.starts_with("stages/"))).collect()
+    }
     /// Returns an error message if the full name of a part, stage or executor (`filters/void_turn`,
     /// `stages/data/filter`) does not exist.
     pub fn problem(&self, name: &str) -> Option<String> {
@@ -87,14 +94,16 @@ impl Catalogue {
     }
     fn unknown(&self, name: &str) -> Error {
         let folders = self.folders();
-        let full: Vec<String> = folders
-            .iter()
-            .flat_map(|(folder, kinds)| kinds.iter().map(move |kind| format!("{folder}/{kind}")))
-            .collect();
+        let full: Vec<String> = full_names(&folders).collect();
         let bare = folders.iter().flat_map(|(folder, kinds)| kinds.iter().copied().chain([*folder]));
         let near = suggest(name, bare.chain(full.iter().map(String::as_str)));
         let list = "`trainyard stages` lists stage kinds and folders of parts";
         let help = near.map_or_else(|| list.to_string(), |near| format!("{near} {list}"));
         Error::invalid(format!("there is no stage kind or part `{name}`")).help(help)
     }
+}
+
+/// Returns the full names of everything in the folders.
+fn full_names(folders: &[(&'static str, Vec<&str>)]) -> impl Iterator<Item = String> {
+    folders.iter().flat_map(|(folder, kinds)| kinds.iter().map(move |kind| format!("{folder}/{kind}")))
 }

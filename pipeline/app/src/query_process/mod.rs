@@ -27,8 +27,8 @@ pub enum AnswerFormat {
 pub struct QueryRequest {
     /// Id of the process that waits for the response.
     pub owner: u32,
-    /// Parquet file; statements refer to it as `self`.
-    pub table: PathBuf,
+    /// Name of each table in the statement, and its Parquet file.
+    pub tables: Vec<(String, PathBuf)>,
     pub statement: String,
     /// Maximum number of rows in the response.
     pub rows: usize,

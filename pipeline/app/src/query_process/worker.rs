@@ -5,12 +5,10 @@ use crate::attempt::panic_text;
 use serde_json::json;
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use trainyard_core::Error;
 use trainyard_envs::tools::confinement::confine;
 use trainyard_query::{QueryLimits, is_out_of_memory, query};
-
-/// Name of the table in statements.
-const SELF: &str = "self";
 
 /// Runs a worker and returns its exit code: 0 after a response, which may be an error, and 2 otherwise.
 pub fn main() -> u8 {
@@ -33,7 +31,9 @@ fn serve() -> io::Result<()> {
 
 fn run(request: &QueryRequest) -> QueryResponse {
     let limits = QueryLimits { rows: request.rows, ..QueryLimits::default() };
-    let result = query(&[(SELF, request.table.as_path())], &request.statement, limits)
+    let tables: Vec<(&str, &Path)> =
+        request.tables.iter().map(|(name, path)| (name.as_str(), path.as_path())).collect();
+    let result = query(&tables, &request.statement, limits)
         .map_err(|e| if is_out_of_memory(&e) { too_large(request.memory) } else { e })?;
     match request.format {
         AnswerFormat::Json => {

@@ -1,7 +1,9 @@
 //! Defines the arguments of `trainyard artifacts`.
 
 use super::{OutputFormat, SiteArgs};
+use crate::complete;
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 use std::time::Duration;
 use trainyard_core::units::{parse_duration, parse_size};
@@ -23,22 +25,27 @@ pub struct ArtifactsArgs {
 pub enum ArtifactsCommand {
     /// List all artifacts of a run.
     List {
-        /// Run id, a unique prefix of it, or `latest`.
-        #[arg(default_value = "latest")]
+        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        #[arg(default_value = "latest", add = ArgValueCompleter::new(complete::runs))]
         run: String,
     },
-    /// Show the files, schema, column statistics, provenance and a preview of an artifact.
-    Show {
-        /// RUN/STAGE/OUTPUT, e.g. `latest/rl/trajectories`, or DIGEST/OUTPUT.
-        artifact: String,
-        /// Number of rows in the preview.
-        #[arg(long, default_value_t = 5)]
-        rows: usize,
-        /// Print row N in full, counted from 0; a trajectory is printed as a conversation.
-        #[arg(long, value_name = "N", conflicts_with = "rows")]
-        row: Option<usize>,
-    },
-    /// Run a read-only SQL statement over a table artifact, which the statement names `self`.
+    /// Show the first rows, column statistics, provenance and files of an artifact.
+    Show(ShowArgs),
+    /// Show the answers of several models to one problem next to each other, or the problems that one model got right
+    /// and another wrong.
+    #[command(after_help = "Examples:
+  trainyard artifacts compare latest/evaluate/results --flips sft rl
+  trainyard artifacts compare latest/evaluate/results --problem word-17
+  trainyard artifacts compare RUN1/evaluate/results RUN2/evaluate/results --problem 0")]
+    Compare(CompareArgs),
+    /// Run a read-only SQL statement over a table artifact, which the statement names `self`, and over other artifacts
+    /// that it names.
+    #[command(after_help = "Examples:
+  trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"
+  trainyard artifacts query latest/evaluate/results \\
+    \"select p.answer, count(*) from self s join latest/test/problems p on p.id = s.problem_id group by 1\"
+
+Other artifacts follow FROM or JOIN, or are in braces: {latest/test/problems}.")]
     Query(QueryArgs),
     /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file; `--as` converts
     /// rows to the format of another program.
@@ -50,6 +57,7 @@ pub enum ArtifactsCommand {
     /// Pin an artifact: `gc` keeps it, the other outputs of its stage, and all their inputs.
     Pin {
         /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
+        #[arg(add = ArgValueCompleter::new(complete::artifacts))]
         artifact: String,
         /// Reason for the pin, shown in lists.
         #[arg(long, value_name = "TEXT")]
@@ -58,13 +66,52 @@ pub enum ArtifactsCommand {
     /// Remove the pin of an artifact.
     Unpin {
         /// Artifact: `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT`.
+        #[arg(add = ArgValueCompleter::new(complete::artifacts))]
         artifact: String,
     },
     /// List all pins.
     Pins,
 }
 
-// A doc comment here would replace that of the command.
+// Doc comments of these structs would replace those of the commands.
+#[derive(Debug, Clone, Args)]
+pub struct ShowArgs {
+    /// RUN/STAGE/OUTPUT, e.g. `latest/rl/trajectories`, or DIGEST/OUTPUT.
+    #[arg(add = ArgValueCompleter::new(complete::artifacts))]
+    pub artifact: String,
+    /// Number of rows in the preview, or of rows that `--where` prints.
+    #[arg(long, default_value_t = 5)]
+    pub rows: usize,
+    /// List the metrics and comparisons of the stage too.
+    #[arg(long, conflicts_with_all = ["row", "id", "condition"])]
+    pub metrics: bool,
+    /// Print row N in full, counted from 0; a trajectory is printed as a conversation.
+    #[arg(long, value_name = "N", conflicts_with_all = ["rows", "id", "condition"])]
+    pub row: Option<usize>,
+    /// Print the row with this id in full.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["rows", "condition"])]
+    pub id: Option<String>,
+    /// Print the rows in full for which this SQL expression is true, e.g. `reward < 0.5 and turns > 3`.
+    #[arg(long = "where", value_name = "EXPRESSION")]
+    pub condition: Option<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CompareArgs {
+    /// Results or trajectories: those of `evaluate` have several models; other artifacts are one model each.
+    #[arg(required = true, value_name = "ARTIFACT", add = ArgValueCompleter::new(complete::artifacts))]
+    pub artifacts: Vec<String>,
+    /// Problem: its id, or its position counted from 0.
+    #[arg(long, value_name = "ID|POSITION", required_unless_present = "flips", conflicts_with = "flips")]
+    pub problem: Option<String>,
+    /// List the problems that model A got right and B wrong, then the opposite.
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    pub flips: Option<Vec<String>>,
+    /// Number of the compared sample; default: the greedy one, or else the first.
+    #[arg(long, value_name = "N")]
+    pub sample: Option<i64>,
+}
+
 #[derive(Debug, Clone, Args)]
 pub struct GcArgs {
     /// Show the objects without removing them.
@@ -86,6 +133,7 @@ pub struct GcArgs {
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
     /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
+    #[arg(add = ArgValueCompleter::new(complete::artifacts))]
     pub artifact: String,
     /// Destination: a new folder, or a file that ends in .csv, .jsonl or .parquet.
     pub to: PathBuf,
@@ -112,7 +160,8 @@ pub struct ExportArgs {
 #[derive(Debug, Clone, Args)]
 pub struct QueryArgs {
     /// Artifact, and SQL statement over it.
-    #[arg(required = true, num_args = 2, value_names = ["ARTIFACT", "SQL"])]
+    #[arg(required = true, num_args = 2, value_names = ["ARTIFACT", "SQL"],
+        add = ArgValueCompleter::new(complete::artifacts))]
     pub words: Vec<String>,
     /// Maximum number of rows returned.
     #[arg(long, default_value_t = 1000)]

@@ -1,7 +1,9 @@
 //! Defines the arguments of `trainyard recipes`.
 
 use super::{OutputFormat, SiteArgs};
+use crate::complete;
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Args)]
@@ -31,6 +33,7 @@ pub enum RecipesCommand {
     /// every guard must hold, and nothing may be trained again.
     Run {
         /// Recipe names: file names without `.yaml`; default: all recipes.
+        #[arg(add = ArgValueCompleter::new(complete::recipes))]
         names: Vec<String>,
         #[command(flatten)]
         seeds: SeedArgs,
@@ -38,6 +41,7 @@ pub enum RecipesCommand {
     /// Print the file of a recipe.
     Show {
         /// File name of the recipe without `.yaml`.
+        #[arg(add = ArgValueCompleter::new(complete::recipes))]
         name: String,
         /// Print the recipe merged with the parents that it `extends`.
         #[arg(long)]

@@ -1,7 +1,9 @@
 //! Defines the arguments of `trainyard runs`.
 
 use super::{OutputFormat, SiteArgs};
+use crate::complete;
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCompleter;
 
 #[derive(Debug, Clone, Args)]
 pub struct RunsArgs {
@@ -24,24 +26,28 @@ pub enum RunsCommand {
     },
     /// Show one run: every stage, its state, time, attempts and metrics.
     Show {
-        /// Run id, a unique prefix of it, or `latest`.
+        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
         /// Print the run again whenever it changes, until it ends.
         #[arg(long)]
         watch: bool,
         /// Show the learning curves of this stage instead: number of points, and first, last, minimum and maximum
         /// value. `--format json` prints all points.
-        #[arg(long, value_name = "STAGE", conflicts_with = "watch")]
+        #[arg(long, value_name = "STAGE", conflicts_with = "watch",
+            add = ArgValueCompleter::new(complete::stages_of_run))]
         curves: Option<String>,
     },
     /// Stop a run.
     Cancel {
-        /// Run id, a unique prefix of it, or `latest`.
+        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
     },
     /// Resume an interrupted run.
     Resume {
-        /// Run id, a unique prefix of it, or `latest`.
+        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
         /// Resume even if its writer may still be alive.
         #[arg(long)]
@@ -50,9 +56,11 @@ pub enum RunsCommand {
     /// Discard the resume points of a stage, so that its next attempt starts from the beginning. Required if this
     /// version cannot read them.
     Afresh {
-        /// Run id, a unique prefix of it, or `latest`.
+        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
         /// Stage key, e.g. `rl` or `rl[seed=1]`.
+        #[arg(add = ArgValueCompleter::new(complete::stages_of_run))]
         stage: String,
     },
 }

@@ -1,14 +1,16 @@
 //! Defines the arguments of `trainyard serve-model`.
 
 use super::SiteArgs;
+use crate::complete;
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Args)]
 pub struct ServeModelArgs {
     /// An artifact such as `latest/rl/model`, the folder of a model, or a model on the hub: `hf://OWNER/NAME@REVISION`.
-    #[arg(value_name = "MODEL")]
+    #[arg(value_name = "MODEL", add = ArgValueCompleter::new(complete::models))]
     pub model: String,
     #[command(flatten)]
     pub site: SiteArgs,

@@ -1,16 +1,19 @@
-//! Implements `trainyard artifacts`: list, show, query, export, pin, unpin, pins, gc.
+//! Implements `trainyard artifacts`: list, show, compare, query, export, pin, unpin, pins, gc.
 
+mod compare;
 mod export;
 pub(super) mod fetch;
 mod gc;
 mod list;
 mod pins;
 mod query;
+mod rows;
 mod show;
 
-use crate::args::{ArtifactsArgs, ArtifactsCommand};
+use crate::args::{ArtifactsArgs, ArtifactsCommand, OutputFormat, ShowArgs};
 use crate::exit::CliExit;
-use crate::session::{self, Access};
+use crate::session::{self, Access, AppSession};
+use rows::RowSelector;
 use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;
@@ -20,14 +23,28 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
     let session = session::open(&args.site, access(&args.command), catalogue)?;
     match &args.command {
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
-        ArtifactsCommand::Show { artifact, row: Some(row), .. } => show::row(&session, artifact, *row, args.format),
-        ArtifactsCommand::Show { artifact, rows, .. } => show::run(&session, artifact, *rows, args.format),
+        ArtifactsCommand::Show(options) => show(&session, options, args.format),
+        ArtifactsCommand::Compare(options) => compare::run(&session, options, args.format),
         ArtifactsCommand::Query(options) => query::run(&session, options, args.format),
         ArtifactsCommand::Export(options) => export::run(&session, options, catalogue, args.format),
         ArtifactsCommand::Gc(options) => gc::run(&session, options, args.format),
         ArtifactsCommand::Pin { artifact, note } => pins::pin(&session, artifact, note.clone(), args.format),
         ArtifactsCommand::Unpin { artifact } => pins::unpin(&session, artifact, args.format),
         ArtifactsCommand::Pins => pins::list(&session, args.format),
+    }
+}
+
+/// Shows the rows that the arguments select, or else the whole artifact.
+fn show(session: &AppSession, args: &ShowArgs, format: OutputFormat) -> Result<CliExit> {
+    let position = args.row.map(RowSelector::Position);
+    let id = args.id.as_deref().map(RowSelector::Id);
+    let condition = args.condition.as_deref().map(|condition| RowSelector::Where(condition, args.rows));
+    match position.or(id).or(condition) {
+        Some(selector) => rows::run(session, &args.artifact, &selector, format),
+        None => {
+            let shown = show::Shown { rows: args.rows, metrics: args.metrics };
+            show::run(session, &args.artifact, shown, format)
+        }
     }
 }
 

@@ -8,12 +8,16 @@ use crate::{compiled, session};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use trainyard_app::Catalogue;
+use trainyard_app::endpoints::{SilentEndpoint, model_endpoints, silent_endpoints};
 use trainyard_core::{Error, Result};
 use trainyard_spec::site::Site;
-use trainyard_spec::{Diagnostic, Sources};
+use trainyard_spec::{Diagnostic, Plan, Sources};
 use trainyard_store::Store;
 
+/// Time in which an endpoint must answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Top-level keys that only a site file has.
 const SITE_KEYS: [&str; 7] =
     ["store:", "store_outage:", "pools:", "secrets:", "durability:", "notifications:", "tracking:"];
@@ -59,9 +63,29 @@ fn check_file(path: &Path, args: &CheckArgs, catalogue: &Catalogue, site: &Site)
         let (_, diagnostics, sources) = session::read_site(path, catalogue);
         return Ok(FileCheck { what: "a site file, ".into(), diagnostics, sources });
     }
-    let found = compiled::file(path, &args.params.params, catalogue, site)?;
+    let mut found = compiled::file(path, &args.params.params, catalogue, site)?;
+    if let (true, Some(plan)) = (args.connect, &found.plan) {
+        found.diagnostics.extend(silent(plan, &found.sources));
+    }
     let what = found.plan.as_ref().map(|p| format!("{} stages, ", p.nodes.len())).unwrap_or_default();
     Ok(FileCheck { what, diagnostics: found.diagnostics, sources: found.sources })
+}
+
+/// Returns an error for each endpoint of the plan that does not answer, where a file first names it.
+fn silent(plan: &Plan, sources: &Sources) -> Vec<Diagnostic> {
+    let place = |url: &str| {
+        let texts = (0..).map_while(|file| Some((file, sources.get(file)?.text.as_str())));
+        let mut found =
+            texts.filter_map(|(file, text)| Some(sources.span(file, text.find(url)?, text.find(url)? + url.len())));
+        found.next().unwrap_or_else(|| sources.span(0, 0, 0))
+    };
+    let error = |endpoint: SilentEndpoint| {
+        let stages = endpoint.stages.iter().map(|stage| format!("`{stage}`")).collect::<Vec<_>>().join(", ");
+        let message = format!("the endpoint of {stages} does not answer: {}", endpoint.error.message);
+        let help = "start the server, or correct the address";
+        Diagnostic::error("no-answer", place(&endpoint.url), message).help(help)
+    };
+    silent_endpoints(model_endpoints(plan), PATIENCE).into_iter().map(error).collect()
 }
 
 /// Returns whether a file is a site file: it has the name of one, or it has keys of a site file and no stages. An

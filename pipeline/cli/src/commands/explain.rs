@@ -7,6 +7,7 @@ use crate::exit::CliExit;
 use crate::names;
 use crate::output::human::{print_json, print_text};
 use crate::output::progress::progress_text;
+use crate::output::runs::{interrupted, is_live};
 use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
         let mut lines = view.explain(&stage.stage.0);
         if stage.status == StageStatus::Hit {
             lines.extend(origin(&session.store, stage).await?);
+        }
+        if !is_live(&view, &SystemClock::new()) {
+            lines.push(interrupted(&run));
         }
         let progress = read_progress(&session.store, &run, &view).await?;
         lines.extend(progress.get(stage.key()).map(|progress| format!("progress: {}", progress_text(progress))));

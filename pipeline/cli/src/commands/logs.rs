@@ -7,7 +7,7 @@ use crate::exit::CliExit;
 use crate::names;
 use crate::output::clean::without_colors;
 use crate::output::human::{print_note, print_text, sanitize, try_print};
-use crate::output::runs::state_text;
+use crate::output::runs::{is_live, state_text};
 use crate::output::style::Style;
 use crate::session::{self, Access};
 use serde_json::json;
@@ -16,8 +16,8 @@ use trainyard_app::Catalogue;
 use trainyard_core::attempt::LogRecord;
 use trainyard_core::progress::ProgressRecord;
 use trainyard_core::units::format_time;
-use trainyard_core::{AttemptNumber, Result, StageKey};
-use trainyard_engine::fold::{RunView, StageStatus, StageView};
+use trainyard_core::{AttemptNumber, Result, StageKey, SystemClock};
+use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_engine::pool::IN_PROCESS;
 use trainyard_runtime::progress::read_progress;
 use trainyard_store::{AttemptStream, Store};
@@ -38,8 +38,9 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
     };
     let mut is_empty = true;
     let progress = read_progress(store, &run, &view).await?;
-    let states: Vec<String> = stages.iter().filter_map(|stage| open_state(stage, progress.get(stage.key()))).collect();
-    for (stage, attempt) in stages.into_iter().flat_map(attempts) {
+    let states = stages.iter().filter(|_| is_live(&view, &SystemClock::new()));
+    let states: Vec<String> = states.filter_map(|stage| open_state(stage, progress.get(stage.key()))).collect();
+    for (stage, attempt) in stages.iter().copied().flat_map(attempts) {
         let mut page = LogPrinter { stage, attempt, is_begun: false, rest: Vec::new(), args };
         let mut chunks = store.chunks(&run, stage, attempt, AttemptStream::Log, 0);
         while let Some(chunk) = chunks.next().await? {
@@ -54,7 +55,7 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
     }
     if args.format == OutputFormat::Text {
         if is_empty {
-            print_text(&no_logs_text(&view));
+            print_text(&no_logs_text(&stages));
         }
         // On stderr, since they are no part of the log.
         states.iter().for_each(|state| print_note(state));
@@ -141,11 +142,12 @@ fn line(record: &LogRecord) -> String {
     }
 }
 
-/// Explains why a run has no log lines.
-fn no_logs_text(view: &RunView) -> String {
-    let hits = view.stages.iter().filter(|s| s.status == StageStatus::Hit).count();
-    let total = view.stages.len();
+/// Explains why these stages of a run have no log lines.
+fn no_logs_text(stages: &[&StageView]) -> String {
+    let hits = stages.iter().filter(|s| s.status == StageStatus::Hit).count();
+    let total = stages.len();
     match hits {
+        0 if total == 1 => "no log lines: the stage wrote none".into(),
         0 => "no log lines".into(),
         _ => {
             let text = format!("no log lines: {hits} of {total} stages came from the cache");
@@ -158,6 +160,15 @@ fn no_logs_text(view: &RunView) -> String {
 mod tests {
     use super::*;
     use trainyard_core::attempt::LogLevel;
+
+    #[test]
+    fn reason_for_no_lines_is_that_of_the_stages() {
+        let stage = |status| StageView { status, ..StageView::default() };
+        let (hit, done) = (stage(StageStatus::Hit), stage(StageStatus::Done));
+        assert_eq!(no_logs_text(&[&done]), "no log lines: the stage wrote none");
+        assert_eq!(no_logs_text(&[&done, &done]), "no log lines");
+        assert!(no_logs_text(&[&hit, &done]).starts_with("no log lines: 1 of 2 stages came from the cache; "));
+    }
 
     #[test]
     fn lines_have_times_and_levels() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use trainyard_api::InputArtifact;
 use trainyard_app::{ScratchFolder, trial};
 use trainyard_core::{ArtifactKind, Error, Result};
-use trainyard_lm::stages::base_model::{base_model, is_on_hub};
+use trainyard_lm::stages::init::base_model::{base_model, is_on_hub};
 
 /// A model, with the scratch folder that holds it if it was fetched.
 pub struct ResolvedModel {

@@ -1,5 +1,6 @@
 //! Formats one row of a table: a trajectory as a conversation, another row as a record.
 
+use super::segments::EpisodeSegments;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -44,7 +45,7 @@ fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
     format!("{}\n\n{}", format!("{text}\n{answer}").trim_end(), record(cells, &hidden)).trim_end().to_string()
 }
 
-/// Formats the conversation of a trajectory with its outcome.
+/// Formats the conversation of a trajectory with its outcome. The columns per token show its segments.
 pub fn conversation_text(row: &Value) -> String {
     let messages = row.get("messages").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     row.as_object().map_or_else(|| row.to_string(), |cells| conversation(cells, messages))
@@ -55,15 +56,37 @@ fn conversation(cells: &Map<String, Value>, messages: &[Value]) -> String {
     for name in ["id", "problem_id"] {
         let _ = writeln!(text, "{name}: {}", plain(cells.get(name).unwrap_or(&Value::Null)));
     }
+    let segments = EpisodeSegments::read(cells, messages);
+    for (at, message) in messages.iter().enumerate() {
+        segments.headings(at, message).iter().for_each(|heading| {
+            let _ = writeln!(text, "\n{heading}");
+        });
+        write_message(&mut text, message);
+    }
+    text + "\n" + &ending(cells)
+}
+
+/// Formats messages, each after a line with its role.
+pub fn messages_text(messages: &[Value]) -> String {
+    let mut text = String::new();
     for message in messages {
         write_message(&mut text, message);
     }
-    let _ = writeln!(text, "\n── end: {}", plain(cells.get("stop_reason").unwrap_or(&Value::Null)));
+    text
+}
+
+/// Formats the end of a trajectory: the reason, the reward with its components, counts, and verdicts of filters.
+pub fn ending(cells: &Map<String, Value>) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "── end: {}", plain(cells.get("stop_reason").unwrap_or(&Value::Null)));
     let of = |name: &str| cells.get(name).filter(|v| !v.is_null()).map(plain);
     let _ = writeln!(text, "reward {}{}", of("reward").unwrap_or_default(), components(cells.get("rewards")));
     let counts = ["outcome", "status", "turns", "tool_calls", "tool_errors"];
-    let counts: Vec<String> =
-        counts.iter().filter_map(|n| Some(format!("{} {}", n.replace('_', " "), of(n)?))).collect();
+    let counts = counts.iter().filter_map(|n| Some(format!("{} {}", n.replace('_', " "), of(n)?)));
+    let messages = cells.get("messages").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+    let segments = EpisodeSegments::read(cells, messages).count;
+    let segments = (segments > 1).then(|| format!("segments {segments}"));
+    let counts: Vec<String> = counts.chain(segments).collect();
     let _ = writeln!(text, "{}", counts.join("  "));
     for verdict in cells.get("verdicts").and_then(Value::as_array).into_iter().flatten() {
         let kept = verdict.get("keep").and_then(Value::as_bool).unwrap_or(true);
@@ -83,13 +106,19 @@ pub fn answer(cells: &Map<String, Value>) -> Option<String> {
     let (Some(expected), Some(verifier)) = (of(check, "expected"), of(check, "verifier")) else {
         return given.map(|answer| format!("answer: {answer}"));
     };
-    let verdict = match (check.get("correct") == Some(&Value::Bool(true)), of(check, "unreadable")) {
-        (true, _) => "right".to_string(),
-        (false, Some(reason)) if given.is_some() => format!("unreadable ({reason})"),
-        (false, _) => "wrong".to_string(),
-    };
+    let verdict = verdict(check, given.is_some());
     let answer = of(check, "extracted").or(given).map_or("no answer".to_string(), |answer| format!("answer {answer}"));
     Some(format!("verdict {verdict}: {answer}; expected: {expected}; verifier: {verifier}"))
+}
+
+/// Returns `right`, `wrong`, or `unreadable` with the reason, from the columns of a comparison.
+pub fn verdict(check: &Map<String, Value>, has_answer: bool) -> String {
+    let reason = check.get("unreadable").filter(|reason| has_answer && !reason.is_null());
+    match (check.get("correct") == Some(&Value::Bool(true)), reason) {
+        (true, _) => "right".to_string(),
+        (false, Some(reason)) => format!("unreadable ({})", plain(reason)),
+        (false, None) => "wrong".to_string(),
+    }
 }
 
 fn write_message(text: &mut String, message: &Value) {
@@ -178,7 +207,7 @@ fn inline(value: &Value) -> String {
 }
 
 /// Formats a value: text without quotes, and the beginning and the length of a long list.
-fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

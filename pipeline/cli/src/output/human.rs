@@ -18,10 +18,12 @@ pub fn print_warning(error: &Error) {
     print_problem(&Style::of_stderr().yellow("warning"), error);
 }
 
-/// Prints a message about the progress of a command to stderr.
+/// Prints a message about the progress of a command to stderr. On a terminal, long lines are wrapped between words.
 pub fn print_note(text: &str) {
+    let text = sanitize(text, Style::of_stderr());
+    let text = width::of_stderr().map_or_else(|| text.to_string(), |width| width::wrap(&text, width));
     // Errors of a closed stderr are ignored.
-    let _ = writeln!(std::io::stderr(), "{}", sanitize(text, Style::of_stderr()));
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Formats the message and the help on one line, and each cause on a separate line below.

@@ -46,15 +46,7 @@ fn erase(rows: usize, height: usize) -> String {
 
 /// Returns the number of rows that a text takes on a terminal of this width.
 fn rows(text: &str, width: usize) -> usize {
-    text.lines().map(|line| visible(line).div_ceil(width.max(1)).max(1)).sum()
-}
-
-/// Returns the number of characters of a line without its color codes.
-fn visible(line: &str) -> usize {
-    let mut parts = line.split('\x1b');
-    let first = parts.next().map_or(0, |part| part.chars().count());
-    let rest = parts.map(|part| part.split_once('m').map_or(0, |(_, shown)| shown.chars().count()));
-    first + rest.sum::<usize>()
+    text.lines().map(|line| width::visible(line).div_ceil(width.max(1)).max(1)).sum()
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use trainyard_core::Comparison;
 /// Maximum number of metrics on one line.
 const MAX_METRICS: usize = 4;
 /// Metrics that precede all others, in this order.
-const LEADING: [&str; 11] = [
+const LEADING: [&str; 12] = [
     "validation_accuracy",
     "accuracy",
     "validation_loss",
+    "reward_mean",
     "kl",
     "loss",
     "demonstrations",
@@ -23,7 +24,7 @@ const LEADING: [&str; 11] = [
     "steps",
 ];
 
-/// Formats metrics as `  reward_mean 0.749  validation_accuracy 0.770→0.910`, with the main metric first. If an
+/// Formats metrics as `  validation_accuracy 0.770→0.910  reward_mean 0.749`, with the main metric first. If an
 /// evaluation compares several `models`, only their accuracies are shown. A stage with comparisons and without a main
 /// metric shows its first comparisons.
 pub fn line(
@@ -43,7 +44,7 @@ pub fn line(
     if main.is_none() && !comparisons.is_empty() {
         return comparisons.iter().take(MAX_METRICS).map(|row| format!("  {}", row_text(row))).collect();
     }
-    chosen(metrics, main).into_iter().map(|name| format!("  {name} {}", with_start(metrics, name))).collect()
+    chosen(metrics, main).into_iter().filter_map(|name| named(metrics, name)).map(|text| format!("  {text}")).collect()
 }
 
 /// Formats a comparison as `accuracy 0.500 → 0.700 [0.100, 0.300]`: b, a, and the interval of the difference. A missing
@@ -69,6 +70,11 @@ fn chosen<'m>(metrics: &'m BTreeMap<String, f64>, main: Option<&str>) -> Vec<&'m
 /// Returns whether a metric is the initial value of another metric, which is shown with that metric.
 fn is_start(metrics: &BTreeMap<String, f64>, name: &str) -> bool {
     name.strip_suffix("_initial").is_some_and(|of| metrics.contains_key(of))
+}
+
+/// Formats one metric as `accuracy 0.770→0.910`, with its initial value if there is one; `None` if it is missing.
+pub fn named(metrics: &BTreeMap<String, f64>, name: &str) -> Option<String> {
+    metrics.contains_key(name).then(|| format!("{name} {}", with_start(metrics, name)))
 }
 
 fn with_start(metrics: &BTreeMap<String, f64>, name: &str) -> String {
@@ -113,6 +119,12 @@ mod tests {
             line(&rl, &[], Some("reward_mean"), &[]),
             "  reward_mean 0.500→0.749  validation_accuracy 0.770→0.910  kl 0.004  advantage_mean 0.100"
         );
+        assert_eq!(
+            line(&rl, &[], Some("validation_accuracy"), &[]),
+            "  validation_accuracy 0.770→0.910  reward_mean 0.500→0.749  kl 0.004  advantage_mean 0.100"
+        );
+        assert_eq!(named(&rl, "validation_accuracy").as_deref(), Some("validation_accuracy 0.770→0.910"));
+        assert_eq!((named(&rl, "kl").as_deref(), named(&rl, "absent")), (Some("kl 0.004"), None));
         assert_eq!(line(&metrics(&[("b", 2.0), ("a", 1e-4)]), &[], Some("absent"), &[]), "  a 1.0e-4  b 2");
     }
 

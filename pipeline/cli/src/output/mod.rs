@@ -1,6 +1,7 @@
 //! Formats and prints output for users and programs.
 
 pub mod clean;
+pub mod comparison;
 pub mod conversation;
 pub mod diagnostics;
 pub mod human;
@@ -10,6 +11,7 @@ pub mod progress;
 pub mod reports;
 pub mod runs;
 pub mod schedules;
+pub mod segments;
 pub mod style;
 pub mod table;
 pub mod trial;

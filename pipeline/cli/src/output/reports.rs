@@ -1,6 +1,7 @@
 //! Summarizes the reports of a run: title and first table of every report of its last stages. Complete reports would
 //! hide the main numbers; `artifacts export` provides them.
 
+use super::table::table;
 use std::collections::HashSet;
 use trainyard_core::artifact::FileEntry;
 use trainyard_core::event::RunOutcome;
@@ -66,18 +67,47 @@ fn headline(markdown: &str) -> String {
     let Some(start) = lines.iter().position(is_row) else {
         return lines.iter().take(ROWS).copied().collect::<Vec<_>>().join("\n").trim_end().to_string();
     };
-    let rows: Vec<&str> = lines[start..].iter().copied().take_while(|line| is_row(line)).collect();
     let mut shown: Vec<String> = Vec::new();
     let headings = lines[..start].iter().filter(|line| line.starts_with('#'));
     shown.extend(headings.map(|line| line.trim_start_matches('#').trim().to_string()));
     shown.dedup();
-    let mut text = format!("{}\n\n", shown.join(" · "));
-    // The limit does not count the table's head and rule.
-    text.push_str(&rows.iter().take(ROWS + 2).copied().collect::<Vec<_>>().join("\n"));
-    if rows.len() > ROWS + 2 {
-        text.push_str(&format!("\n… {} more rows", rows.len() - ROWS - 2));
+    let mut rows: Vec<Vec<String>> =
+        lines[start..].iter().take_while(|line| is_row(line)).map(|line| cells(line)).collect();
+    if rows.get(1).is_some_and(|row| is_rule(row)) {
+        rows.remove(1);
+    }
+    let Some((header, rows)) = rows.split_first() else { return shown.join(" · ") };
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut text = format!("{}\n\n{}", shown.join(" · "), table(&header, &rows[..rows.len().min(ROWS)]));
+    if rows.len() > ROWS {
+        text.push_str(&format!("\n… {} more rows", rows.len() - ROWS));
     }
     text
+}
+
+/// Returns the cells of a row of a Markdown table.
+fn cells(row: &str) -> Vec<String> {
+    let row = row.trim();
+    let row = row.strip_prefix('|').unwrap_or(row);
+    let mut cells = vec![String::new()];
+    let mut rest = row.chars();
+    while let Some(c) = rest.next() {
+        match (c, cells.last_mut()) {
+            ('|', _) => cells.push(String::new()),
+            // A bar in a cell is escaped.
+            ('\\', Some(cell)) if rest.as_str().starts_with('|') => cell.extend(rest.next()),
+            (c, Some(cell)) => cell.push(c),
+            (_, None) => {}
+        }
+    }
+    // The row ends with a bar.
+    cells.pop();
+    cells.iter().map(|cell| cell.trim().to_string()).collect()
+}
+
+/// Returns whether a row is the rule below the header.
+fn is_rule(cells: &[String]) -> bool {
+    cells.iter().all(|cell| cell.contains('-') && cell.chars().all(|c| matches!(c, '-' | ':')))
 }
 
 #[cfg(test)]
@@ -119,15 +149,18 @@ mod tests {
     }
 
     #[test]
+    fn cells_of_markdown_rows() {
+        assert_eq!(cells("| a \\| b | | 0.9 [0.8, 1] |"), ["a | b", "", "0.9 [0.8, 1]"]);
+        assert!(is_rule(&cells("|---|:--:|")) && !is_rule(&cells("| - x | 1 |")));
+    }
+
+    #[test]
     fn headline_is_the_title_and_the_first_table() {
         let report = "# Quickstart\n\n## Evaluation\n\nTexts.\n\n### Models\n\n| metric | rl |\n|---|---|\n\
                       | accuracy | 0.9 |\n\n### Levels\n\n| level |\n|---|\n";
-        assert_eq!(
-            headline(report),
-            "Quickstart · Evaluation · Models\n\n| metric | rl |\n|---|---|\n| accuracy | 0.9 |"
-        );
+        assert_eq!(headline(report), "Quickstart · Evaluation · Models\n\nmetric     rl\naccuracy  0.9");
         let long: String = (0..20).map(|i| format!("| {i} |\n")).collect();
-        assert!(headline(&format!("| n |\n|---|\n{long}")).ends_with("| 13 |\n… 6 more rows"));
+        assert!(headline(&format!("| n |\n|---|\n{long}")).ends_with("\n13\n… 6 more rows"));
         assert_eq!(headline("# Only words\n\ntext\n"), "# Only words\n\ntext");
     }
 }

@@ -1,7 +1,7 @@
 //! Formats runs as text and JSON: one line in a list, or a page with every stage.
 
 use crate::output::human::{table, with_causes};
-use crate::output::metrics::{number, row_text};
+use crate::output::metrics::{named, row_text};
 use crate::output::progress::progress_text;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -97,6 +97,11 @@ pub fn state(view: &RunView, clock: &dyn Clock) -> &'static str {
     }
 }
 
+/// Returns whether a run has ended, or its writer is alive.
+pub fn is_live(view: &RunView, clock: &dyn Clock) -> bool {
+    view.finished.is_some() || writer_state(&view.writer, clock) == WriterState::Alive
+}
+
 /// Returns `succeeded`, `failed`, `cancelled` (the names in `on` of a notification), or `unfinished`.
 pub fn status(view: &RunView) -> &'static str {
     word(view.finished.map(|(_, outcome)| outcome))
@@ -129,7 +134,9 @@ pub fn json(run: &RunId, view: &RunView, progress: &StageProgress, clock: &dyn C
     let mut value = serde_json::to_value(view).map_err(|e| Error::bug(format!("the run has no JSON form: {e}")))?;
     value["run"] = json!(run.0);
     value["status"] = json!(state(view, clock));
+    let is_live = is_live(view, clock);
     for (at, stage) in view.stages.iter().enumerate() {
+        value["stages"][at]["status"] = json!(stage.shown_status(is_live));
         if let Some(progress) = progress.get(stage.key()) {
             value["stages"][at]["progress"] = json!(progress);
         }
@@ -145,16 +152,15 @@ pub fn text(run: &RunId, view: &RunView, progress: &StageProgress, clock: &dyn C
     for (name, value) in &view.params {
         let _ = writeln!(text, "  {name} = {value}");
     }
-    let now = clock.unix_millis();
-    let mut header = vec!["stage", "kind", "status", "took", "waited", "attempts", "outputs", "main metric"];
-    let mut rows: Vec<Vec<String>> = view.stages.iter().map(|stage| stage_row(stage, now)).collect();
-    let waited = header.iter().position(|name| *name == "waited").filter(|at| rows.iter().all(|r| r[*at].is_empty()));
-    if let Some(column) = waited {
-        header.remove(column);
-        rows.iter_mut().for_each(|row| drop(row.remove(column)));
+    let is_live = is_live(view, clock);
+    let _ = write!(text, "\n{}", stage_table(view, clock.unix_millis(), is_live));
+    if !is_live {
+        let _ = write!(text, "\n{}", interrupted(run));
     }
-    let _ = write!(text, "\n{}", table(&header, &rows));
-    for stage in view.stages.iter().filter(|s| s.status != StageStatus::Done && s.status != StageStatus::Hit) {
+    // The last state of a stage in an interrupted run is outdated.
+    let is_shown = |s: &&StageView| s.shown_status(is_live) == s.status.name();
+    let is_open = |s: &&StageView| !matches!(s.status, StageStatus::Done | StageStatus::Hit);
+    for stage in view.stages.iter().filter(is_open).filter(is_shown) {
         if let Some(line) = state_text(stage, progress.get(stage.key())) {
             let _ = write!(text, "\n{}: {line}", stage.stage.0);
         }
@@ -182,6 +188,26 @@ pub fn text(run: &RunId, view: &RunView, progress: &StageProgress, clock: &dyn C
     text
 }
 
+/// Formats the table of a run's stages. Columns that say nothing about any stage are left out.
+fn stage_table(view: &RunView, now: i64, is_live: bool) -> String {
+    let mut header = vec!["stage", "kind", "status", "took", "waited", "attempts", "main metric", "outputs"];
+    let mut rows: Vec<Vec<String>> = view.stages.iter().map(|stage| stage_row(stage, now, is_live)).collect();
+    for (name, usual) in [("waited", &[""][..]), ("attempts", &["0", "1"][..])] {
+        let column = header.iter().position(|shown| *shown == name);
+        let is_usual = |at: &usize| rows.iter().all(|row| usual.contains(&row[*at].as_str()));
+        if let Some(column) = column.filter(is_usual) {
+            header.remove(column);
+            rows.iter_mut().for_each(|row| drop(row.remove(column)));
+        }
+    }
+    table(&header, &rows)
+}
+
+/// Says how to continue a run whose writer is gone.
+pub fn interrupted(run: &RunId) -> String {
+    format!("nothing runs: the writer of this run is gone; `trainyard runs resume {run}` continues it")
+}
+
 fn bounds(min: Option<f64>, max: Option<f64>) -> String {
     match (min, max) {
         (Some(a), Some(b)) => format!(", must be from {a} to {b}"),
@@ -203,7 +229,7 @@ pub fn state_text(stage: &StageView, progress: Option<&ProgressRecord>) -> Optio
     }
 }
 
-fn stage_row(stage: &StageView, now: i64) -> Vec<String> {
+fn stage_row(stage: &StageView, now: i64, is_live: bool) -> Vec<String> {
     let waited = stage.waited + stage.waiting_since.map_or(0, |since| (now - since).max(0));
     let took = match (stage.started, stage.ended) {
         (Some(a), Some(b)) => format_duration(millis(b - a - waited)),
@@ -212,29 +238,92 @@ fn stage_row(stage: &StageView, now: i64) -> Vec<String> {
     let waited = if waited > 0 { format_duration(millis(waited)) } else { String::new() };
     let outputs: Vec<String> =
         stage.outputs.iter().map(|(n, o)| o.rows.map_or_else(|| n.clone(), |r| format!("{n} ({r} rows)"))).collect();
-    let main = stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {}", number(*v))));
+    let main = stage.main_metric.as_ref().and_then(|name| named(&stage.metrics, name));
     let metric = main.or_else(|| stage.comparisons.first().map(row_text));
     vec![
         stage.stage.0.to_string(),
         stage.kind.clone(),
-        stage.status.name().into(),
+        stage.shown_status(is_live).into(),
         took,
         waited,
         stage.attempts.len().to_string(),
-        outputs.join(", "),
         metric.unwrap_or_default(),
+        outputs.join(", "),
     ]
 }
 
-/// Formats the closing line: `run … succeeded in 3m12s: 12 stages, 10 done, 2 hits`.
+/// Formats the closing line: `run … succeeded in 3m12s: 12 stages, 10 done, 2 hit`, or with `--until`
+/// `… : 5 of 7 stages, 5 done, 2 not asked for`.
 pub fn closing_line(run: &RunId, view: &RunView) -> String {
-    let counts = view.counts();
-    let parts: Vec<String> = counts.iter().map(|(status, n)| format!("{n} {}", status.name())).collect();
-    format!(
-        "run {run} {} in {}: {} stages, {}",
-        status(view),
-        format_duration(elapsed(view)),
-        view.stages.len(),
-        parts.join(", ")
-    )
+    let mut counts = view.counts();
+    let selects = !view.selection.until.is_empty() || !view.selection.only.is_empty();
+    let succeeded = view.finished.is_some_and(|(_, outcome)| outcome == RunOutcome::Succeeded);
+    // A run succeeds without the stages that its command excluded.
+    let excluded = if selects && succeeded { counts.remove(&StageStatus::Pending) } else { None };
+    let mut parts: Vec<String> = counts.iter().map(|(status, n)| format!("{n} {}", status.name())).collect();
+    parts.extend(excluded.map(|n| format!("{n} not asked for")));
+    let all = view.stages.len();
+    let stages = excluded.map_or_else(|| format!("{all} stages"), |n| format!("{} of {all} stages", all - n));
+    format!("run {run} {} in {}: {stages}, {}", status(view), format_duration(elapsed(view)), parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::Digest;
+    use trainyard_core::clock::ManualClock;
+    use trainyard_core::event::{Event, EventRecord, GrantSummary, PlannedStage, Selection};
+
+    /// Returns the view of a run with the stages `a` and `b`, whose first stage runs, written by an unknown process.
+    fn view(until: &[&str], more: Vec<Event>) -> RunView {
+        let planned = |name: &str| PlannedStage {
+            stage: StageKey(name.into()),
+            kind: "noop".into(),
+            main_metric: None,
+            after: Vec::new(),
+        };
+        let created = Event::RunCreated {
+            format: 1,
+            workflow: "w".into(),
+            source: "w.yaml".into(),
+            plan_digest: Digest::of(b"plan"),
+            params: BTreeMap::new(),
+            selection: Selection { until: until.iter().map(ToString::to_string).collect(), ..Selection::default() },
+            stages: ["a", "b"].map(planned).to_vec(),
+        };
+        let started = Event::AttemptStarted {
+            stage: StageKey("a".into()),
+            attempt: 1,
+            digest: Digest::of(b"d"),
+            pool: "local".into(),
+            grant: GrantSummary::default(),
+        };
+        let mut view = RunView::default();
+        for event in [created, Event::WriterOpened { epoch: 1, writer: "gone".into() }, started].into_iter().chain(more)
+        {
+            view.apply(&EventRecord { at: 1_000, event });
+        }
+        view
+    }
+
+    #[test]
+    fn stages_of_a_killed_run_are_interrupted() {
+        let (view, run, none) = (view(&[], Vec::new()), RunId("r1".into()), StageProgress::new());
+        let page = |seconds: i64| text(&run, &view, &none, &ManualClock::at_millis(1_000 + 1_000 * seconds));
+        assert!(page(1).contains("a      noop  running") && !page(1).contains("gone"), "{}", page(1));
+        let later = page(86_400);
+        assert!(later.contains("a      noop  interrupted") && !later.contains("running"), "{later}");
+        assert!(later.ends_with("`trainyard runs resume r1` continues it"), "{later}");
+        let value = json(&run, &view, &none, &ManualClock::at_millis(86_400_000)).unwrap();
+        assert_eq!((&value["status"], &value["stages"][0]["status"]), (&json!("unfinished"), &json!("interrupted")));
+        assert_eq!(value["stages"][1]["status"], "pending");
+    }
+
+    #[test]
+    fn excluded_stages_are_not_asked_for() {
+        let finished = || Event::RunFinished { outcome: RunOutcome::Succeeded };
+        let line = |until: &[&str]| closing_line(&RunId("r1".into()), &view(until, vec![finished()]));
+        assert_eq!(line(&["a"]), "run r1 succeeded in 0ms: 1 of 2 stages, 1 running, 1 not asked for");
+        assert_eq!(line(&[]), "run r1 succeeded in 0ms: 2 stages, 1 pending, 1 running");
+    }
 }

@@ -32,7 +32,7 @@ pub fn document(result: &TrialResult) -> Value {
 fn episode(tried: &TrialEpisode) -> String {
     let row = &tried.trajectory;
     let cells = cells(tried);
-    let mut text = conversation::conversation_text(&cells);
+    let mut text = conversation::conversation_text(&serde_json::to_value(row).unwrap_or_default());
     let verdict = match row.status {
         EpisodeStatus::Infrastructure => Some("verdict not judged: the infrastructure failed".to_string()),
         EpisodeStatus::Ok => cells.as_object().and_then(conversation::answer),

@@ -61,7 +61,16 @@ impl From<Error> for ApiError {
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
-        Self::new(rejection.status(), "invalid", rejection.body_text(), None)
+        let text = rejection.body_text();
+        // The reason follows the name of the failed operation.
+        let reason = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason);
+        let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+        let (message, help) = match missing {
+            Some(name) => (format!("the query has no parameter `{name}`"), format!("add `?{name}=…` to the path")),
+            None => (format!("the query cannot be read: {reason}"), "use the parameters of the path".to_string()),
+        };
+        let help = format!("{help}; GET /api/v1/openapi.json lists the parameters");
+        Self::new(rejection.status(), "invalid", message, Some(help))
     }
 }
 

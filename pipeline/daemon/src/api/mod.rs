@@ -7,6 +7,7 @@ mod artifacts;
 mod curves;
 mod error;
 mod guard;
+mod index;
 mod lineage;
 mod logs;
 mod openapi;

@@ -3,7 +3,7 @@
 use super::route::ApiRoute;
 use super::state::ApiState;
 use super::stream_page::StreamQuery;
-use super::{artifacts, curves, lineage, logs, openapi, runs, schedules, status};
+use super::{artifacts, curves, index, lineage, logs, openapi, runs, schedules, status};
 use crate::operations::{BackfillRange, BackfillRow, OpenTick, SchedulePage};
 use axum::Json;
 use axum::http::Method;
@@ -50,10 +50,15 @@ async fn document() -> Json<Value> {
     Json(openapi::document(&all()))
 }
 
+pub async fn root() -> Json<index::Index> {
+    Json(index::of(&all()))
+}
+
 /// Returns all routes, in the order of the document.
 pub fn all() -> Vec<ApiRoute> {
     use schedules::{ChangeResponse, EmptyBody, PauseRequest, Schedules};
     vec![
+        read::<index::Index>("", "index", "All paths", get(root)),
         read::<status::Health>("/health", "health", "Health of the server; requires no token", get(status::health)),
         read::<status::Version>("/version", "version", "The program and its version", get(status::version)),
         read::<status::Problems>(

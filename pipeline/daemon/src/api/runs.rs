@@ -108,7 +108,7 @@ pub struct StageRow {
     pub stage: StageKey,
     /// Stage kind.
     pub kind: String,
-    /// Stage status.
+    /// Stage status; `interrupted` if the writer of the run is gone and no attempt outlives it.
     pub status: String,
     /// Start of the first attempt; RFC 3339, UTC.
     pub started: Option<String>,
@@ -183,8 +183,9 @@ pub async fn show(
     let (run, view) = open(&app, &run).await?;
     let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(500).clamp(1, MAX_STAGES));
     let progress = read_progress(&app.store, &run, &view).await?;
-    let page: Vec<StageRow> =
-        view.stages.iter().skip(from).take(limit).map(|stage| stage_row(stage, progress.get(stage.key()))).collect();
+    let is_live = view.finished.is_some() || writer_state(&view.writer, app.clock.as_ref()) == WriterState::Alive;
+    let row = |stage: &StageView| stage_row(stage, progress.get(stage.key()), is_live);
+    let page: Vec<StageRow> = view.stages.iter().skip(from).take(limit).map(row).collect();
     let reached = from.saturating_add(page.len());
     Ok(Json(RunPage {
         row: row_of(&run, state(&app, &view), &view.totals()),
@@ -220,12 +221,15 @@ pub async fn cancel(
     Ok(Json(CancelResponse { run, outcome: "requested".to_string() }))
 }
 
-/// Returns the id of a run; `latest` is the newest run. Does not check that a run with another name exists. Errors: not
-/// found (no valid id, or no run at all).
+/// Returns the id of a run; `latest` is the newest run, and `latest-success` the newest one that succeeded. Does not
+/// check that a run with another name exists. Errors: not found (no valid id, or no run at all).
 pub async fn find(app: &ApiState, name: &str) -> Result<RunId, ApiError> {
     let missing = || ApiError::not_found(format!("there is no run `{name}`"), "GET /api/v1/runs lists them");
     if name == "latest" {
         return app.store.list_runs().await?.pop().ok_or_else(missing);
+    }
+    if name == "latest-success" {
+        return summary::latest_success(&app.store).await?.ok_or_else(missing);
     }
     // Other characters could address other objects of the store.
     let is_id = name.len() >= 8 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
@@ -278,7 +282,7 @@ fn row_of(run: &RunId, status: &str, totals: &Totals) -> RunRow {
     }
 }
 
-fn stage_row(stage: &StageView, progress: Option<&ProgressRecord>) -> StageRow {
+fn stage_row(stage: &StageView, progress: Option<&ProgressRecord>, is_live: bool) -> StageRow {
     let output = |output: &trainyard_core::event::OutputSummary| OutputRow {
         kind: output.kind.to_string(),
         digest: output.digest.to_string(),
@@ -288,7 +292,7 @@ fn stage_row(stage: &StageView, progress: Option<&ProgressRecord>) -> StageRow {
     StageRow {
         stage: stage.key().clone(),
         kind: stage.kind.clone(),
-        status: stage.status.name().to_string(),
+        status: stage.shown_status(is_live).to_string(),
         started: stage.started.map(format_time),
         ended: stage.ended.map(format_time),
         attempts: stage.attempts.iter().map(|attempt| attempt.number).collect(),

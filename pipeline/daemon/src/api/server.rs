@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
+use axum::routing::get;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -27,6 +28,8 @@ pub fn router(app: Arc<ApiState>) -> Router {
         router = router.route(&format!("{ROOT}{}", route.path), route.handler);
     }
     router
+        .route("/", get(routes::root))
+        .route(&format!("{ROOT}/"), get(routes::root))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app.clone(), guard))

@@ -243,6 +243,25 @@ async fn errors_match_the_documented_schema() {
 }
 
 #[tokio::test]
+async fn root_lists_all_paths_and_a_missing_parameter_is_named() {
+    let (store, _) = filled().await;
+    let app = app(&store, ApiTokens::default());
+    for path in ["/", "/api/v1", "/api/v1/"] {
+        let (status, index) = get(&app, path).await;
+        assert_eq!((status, &index["openapi"]), (StatusCode::OK, &json!("/api/v1/openapi.json")), "{path}");
+        let paths = index["paths"].as_array().unwrap();
+        assert_eq!(paths.len(), routes::all().len());
+        assert!(paths.iter().any(|p| p["path"] == "/api/v1/runs/{run}/logs" && p["method"] == "GET"), "{index}");
+    }
+    let (status, value) = get(&app, &format!("/api/v1/runs/{RUN}/logs")).await;
+    let error = &value["error"];
+    assert_eq!((status.as_u16(), &error["message"]), (400, &json!("the query has no parameter `stage`")));
+    assert!(error["help"].as_str().unwrap().starts_with("add `?stage=…` to the path; "), "{error}");
+    let (_, value) = get(&app, "/api/v1/runs?limits=3").await;
+    assert!(value["error"]["message"].as_str().unwrap().contains("unknown field `limits`"), "{value}");
+}
+
+#[tokio::test]
 async fn lists_are_paginated() {
     let (store, manifest) = filled().await;
     let other = RunId("20261121-041531-0000abd".into());

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, GrantSummary, OutputSummary};
 use trainyard_core::{AttemptNumber, Comparison, Digest, Error, StageKey};
 
+/// Shown status of a stage whose attempt ended with the writer of the run.
+const INTERRUPTED: &str = "interrupted";
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageStatus {
@@ -142,6 +145,20 @@ pub struct AttemptView {
 }
 
 impl StageView {
+    /// Returns the name of the status as users see it. `is_live`: the run has ended, or its writer is alive. Otherwise
+    /// no attempt runs, except one with a handle, which outlives its engine: the stage is `interrupted`.
+    pub fn shown_status(&self, is_live: bool) -> &'static str {
+        let continues = self.attempts.last().is_some_and(|a| a.handle.is_some() && a.outcome.is_none());
+        match self.status {
+            StageStatus::Queued if !is_live => StageStatus::Pending.name(),
+            StageStatus::Running | StageStatus::Waiting | StageStatus::Retrying | StageStatus::Publishing
+                if !is_live && !continues =>
+            {
+                INTERRUPTED
+            }
+            status => status.name(),
+        }
+    }
     /// Returns the stage instance.
     pub fn key(&self) -> &StageKey {
         &self.stage.0

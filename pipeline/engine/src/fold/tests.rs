@@ -48,6 +48,18 @@ fn a_new_writer_finds_open_attempts_lost_and_failures_open_again() {
 }
 
 #[test]
+fn stages_of_a_run_without_a_writer_do_not_run() {
+    let submitted = Event::AttemptSubmitted { stage: key("far"), attempt: 1, handle: "4711".into() };
+    let queued = Event::Queued { stage: key("next"), why: "the pool is full".into() };
+    let stages = created(&["near", "far", "next"]);
+    let view = fold(vec![stages, started("near", 1), started("far", 1), submitted, queued]);
+    let shown = |name: &str, is_live| view.stage(&key(name)).unwrap().shown_status(is_live);
+    assert_eq!((shown("near", true), shown("near", false)), ("running", "interrupted"));
+    assert_eq!((shown("far", true), shown("far", false)), ("running", "running"), "it outlives the engine");
+    assert_eq!((shown("next", true), shown("next", false)), ("queued", "pending"));
+}
+
+#[test]
 fn attempt_found_by_a_new_writer_continues() {
     let opened = |epoch| Event::WriterOpened { epoch, writer: format!("w{epoch}") };
     let submitted = || Event::AttemptSubmitted { stage: key("a"), attempt: 1, handle: "4711".into() };

@@ -40,6 +40,7 @@ impl OneKind {
             plays: false,
             example: "{}",
             main_metric: None,
+            main_metric_with: Vec::new(),
             metrics: trainyard_core::DeclaredMetrics::default(),
             families: Vec::new(),
         })

@@ -109,6 +109,7 @@ pub struct Watcher {
     pub events: Mutex<Vec<EventRecord>>,
     pub messages: Mutex<Vec<AttemptMessage>>,
     pub notes: Mutex<Vec<String>>,
+    pub waits: Mutex<Vec<String>>,
 }
 
 impl Observer for Watcher {
@@ -117,6 +118,9 @@ impl Observer for Watcher {
     }
     fn message(&self, _: &StageKey, _: AttemptNumber, message: &AttemptMessage) {
         self.messages.lock().unwrap().push(message.clone());
+    }
+    fn waits(&self, _: &StageKey, why: &str) {
+        self.waits.lock().unwrap().push(why.into());
     }
     fn note(&self, text: &str) {
         self.notes.lock().unwrap().push(text.into());

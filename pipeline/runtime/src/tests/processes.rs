@@ -230,13 +230,7 @@ async fn waiting_for_slots_is_reported() {
     assert_eq!(summary.ending, SUCCEEDED);
     let watcher = bench.watcher.clone();
     tokio::spawn(async move {
-        while !watcher
-            .messages
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|m| matches!(m, AttemptMessage::Log { text, .. } if text.contains("slots")))
-        {
+        while !watcher.waits.lock().unwrap().iter().any(|why| why.contains("slots of this machine, held by")) {
             tokio::task::yield_now().await;
         }
         drop(held);

@@ -5,7 +5,7 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::ExpandedWorkflow;
 use crate::expression::ExprReference;
 use crate::options::KindOptions;
-use crate::plan::{Edge, InputBinding, SourceRef};
+use crate::plan::{Edge, InputBinding, ResourceRequest, SourceRef};
 use crate::read::{BoundNode, ResolveError};
 use crate::site::Site;
 use std::collections::HashMap;
@@ -63,6 +63,8 @@ pub(super) struct Checker<'e> {
     pub valid: HashMap<usize, Rc<ValidStage<'e>>>,
     /// By draft: settled options, until they are moved to `valid`.
     pub validated: HashMap<usize, Box<dyn ValidatedOptions + 'e>>,
+    /// By draft: requests for resources, also of stages with other mistakes.
+    pub requests: HashMap<usize, Vec<ResourceRequest>>,
     /// By name of the kind.
     options: HashMap<String, Rc<KindOptions>>,
 }
@@ -81,6 +83,7 @@ impl<'e> Checker<'e> {
             index,
             valid: HashMap::new(),
             validated: HashMap::new(),
+            requests: HashMap::new(),
             options: HashMap::new(),
         }
     }

@@ -36,10 +36,19 @@ impl Checker<'_> {
         self.fill_in(draft, info, with, &mut config);
         let template = Template::Map(config);
         let template = template.as_literal().map_or(template, Template::Literal);
-        self.diagnostics.extend(options.validate(&template, &read, with, &format!("`{}`", info.name)));
+        let wrong = options.validate(&template, &read, with, &format!("`{}`", info.name));
+        let typed = !wrong.iter().any(Diagnostic::is_error);
+        self.diagnostics.extend(wrong);
         let references: Vec<_> = template.references().into_iter().cloned().collect();
         self.link_late(draft, &references.iter().collect::<Vec<_>>(), with.span);
-        if self.diagnostics[before..].iter().any(Diagnostic::is_error) {
+        let errors = || self.diagnostics[before..].iter().filter(|d| d.is_error());
+        if errors().next().is_some() {
+            // An unknown option hides no contradiction between the others.
+            let readable = typed && errors().all(|d| d.code == "unknown-option");
+            if let (Template::Literal(value), true) = (&template, readable) {
+                self.complete(draft, info, value, with);
+                self.validated.remove(&draft);
+            }
             return None;
         }
         let Template::Literal(value) = template else { return Some((template, sources)) };

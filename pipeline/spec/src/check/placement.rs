@@ -3,21 +3,20 @@
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{PlanNode, RunCondition, SourceRef};
+use crate::plan::{PlanNode, ResourceRequest, SourceRef};
 use crate::site::SitePool;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::Placement;
 
 impl Checker<'_> {
+    /// Reports requests that no pool can meet, also of stages with other mistakes.
     pub(super) fn placement(&mut self, nodes: &[Option<PlanNode>]) {
         for (draft, node) in nodes.iter().enumerate() {
-            let Some(node) = node else { continue };
-            if node.placement == Placement::InProcess || matches!(node.when, RunCondition::Never(_)) {
-                continue;
+            let Some(requests) = self.requests.remove(&draft) else { continue };
+            self.gpus_of_options(draft, &requests);
+            if let Some(node) = node {
+                self.sources_of_options(draft, node);
             }
-            self.gpus_of_options(draft, node);
-            self.sources_of_options(draft, node);
-            let Some(nearest) = self.nearest_misfit(node) else { continue };
+            let Some(nearest) = self.nearest_misfit(&requests) else { continue };
             let raw = self.expanded.raw(draft);
             let span = raw.entry("resources").map_or(raw.id_span, |e| e.key_span);
             let d = Diagnostic::error(
@@ -30,9 +29,9 @@ impl Checker<'_> {
     }
 
     /// Reports GPUs that the options of the stage do not use, or lack.
-    fn gpus_of_options(&mut self, draft: usize, node: &PlanNode) {
+    fn gpus_of_options(&mut self, draft: usize, requests: &[ResourceRequest]) {
         let Some(stage) = self.valid.get(&draft).cloned() else { return };
-        let counts: BTreeSet<u32> = node.resources.iter().map(|request| request.gpus).collect();
+        let counts: BTreeSet<u32> = requests.iter().map(|request| request.gpus).collect();
         for gpus in counts {
             self.wrong_options(stage.validated.validate_gpus(gpus), &stage.with);
         }
@@ -49,9 +48,9 @@ impl Checker<'_> {
     }
 
     /// Returns the pool that lacks least and what it lacks; `None` if a pool fits.
-    fn nearest_misfit(&self, node: &PlanNode) -> Option<String> {
+    fn nearest_misfit(&self, requests: &[ResourceRequest]) -> Option<String> {
         let mut nearest: Option<(usize, &SitePool, Vec<String>)> = None;
-        for request in &node.resources {
+        for request in requests {
             for pool in &self.site.pools {
                 let reasons = pool.misfit(request);
                 if reasons.is_empty() {

@@ -58,6 +58,9 @@ impl Checker<'_> {
     ) -> Option<StageSettings> {
         let asks = self.read(draft, view, "resources", |b, r| requests(b, r, known));
         let asks = asks.unwrap_or_else(|| Some((vec![no_request()], None)));
+        if let Some((requests, _)) = &asks {
+            self.requests.insert(draft, requests.clone());
+        }
         let retry = self.read(draft, view, "retry", retry).unwrap_or_else(|| Some(default_retry()));
         let timeout =
             self.read(draft, view, "timeout", |b, r| r.duration(b, "`timeout`")).map_or(Some(None), |t| t.map(Some));

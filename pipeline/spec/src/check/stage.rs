@@ -72,10 +72,14 @@ struct StageControls {
 impl<'e> Checker<'e> {
     /// Builds the node of a draft; `None` if any part is invalid. All parts are checked, even if one is invalid.
     pub(super) fn stage(&mut self, draft: usize) -> Option<PlanNode> {
-        let kind = self.kind_of(draft)?;
+        let Some(kind) = self.kind_of(draft) else {
+            self.unknown_kind(draft);
+            return None;
+        };
         let before = self.diagnostics.len();
         let work = self.build_work(draft, &kind);
         let terms = self.build_controls(draft, &kind);
+        self.forget_requests(draft, kind.info());
         if self.diagnostics[before..].iter().any(Diagnostic::is_error) {
             return None;
         }
@@ -102,6 +106,31 @@ impl<'e> Checker<'e> {
         }
     }
 
+    /// Reports the mistakes of a stage whose kind is unknown: those of its envelope, and those of its options if it is
+    /// clear which kind is meant.
+    fn unknown_kind(&mut self, draft: usize) {
+        let expanded = self.expanded;
+        let StageBody::Kind { name, .. } = &expanded.raw(draft).body else { return };
+        let meant = vocabulary::meant_kind(name, &expanded.catalogue.names());
+        let info = meant.and_then(|kind| expanded.catalogue.kind(kind));
+        if let Some(info) = info {
+            let links = self.links.len();
+            self.build_work(draft, &KindSource::Known(info));
+            self.valid.remove(&draft);
+            self.links.truncate(links);
+        }
+        let view = ReferenceScope::of(expanded, &expanded.drafts[draft], None);
+        self.controls(draft, &view, true);
+        self.forget_requests(draft, info);
+    }
+
+    /// Removes the requests of a stage that runs inside the engine.
+    fn forget_requests(&mut self, draft: usize, info: Option<&KindInfo>) {
+        if info.is_some_and(|info| info.placement == Placement::InProcess) {
+            self.requests.remove(&draft);
+        }
+    }
+
     fn build_work(&mut self, draft: usize, kind: &KindSource<'e>) -> Option<StageWork> {
         let expanded = self.expanded;
         let with = self.with(draft);
@@ -115,7 +144,8 @@ impl<'e> Checker<'e> {
                 if let (Some(with), Some(inputs), Some(settled), Some(_)) = (with, &inputs, settled, &config) {
                     self.valid.insert(draft, Rc::new(ValidStage { validated: settled, inputs: inputs.clone(), with }));
                 }
-                (inputs, config, StageProperties::of(info))
+                let properties = StageProperties::of(info, inputs.as_deref().unwrap_or_default());
+                (inputs, config, properties)
             }
             KindSource::Run(ports) => {
                 let inputs = with.as_ref().and_then(|w| self.run_inputs(draft, &view, w));
@@ -127,13 +157,21 @@ impl<'e> Checker<'e> {
 
     fn build_controls(&mut self, draft: usize, kind: &KindSource<'e>) -> Option<StageControls> {
         let expanded = self.expanded;
-        let d = &expanded.drafts[draft];
-        let view = ReferenceScope::of(expanded, d, kind.ports());
-        let fan_out = d.late.as_ref().map(|late| self.fan_out(draft, &view, late));
+        let view = ReferenceScope::of(expanded, &expanded.drafts[draft], kind.ports());
+        self.controls(draft, &view, kind.info().is_some())
+    }
+
+    /// Reads fan-out, condition, lead and envelope. `known`: the stage has a kind, not a command.
+    fn controls(&mut self, draft: usize, view: &ReferenceScope<'_>, known: bool) -> Option<StageControls> {
+        let expanded = self.expanded;
+        let fan_out = expanded.drafts[draft].late.as_ref().map(|late| self.fan_out(draft, view, late));
         let when = self.when(draft);
         let needs_good = self.needs(draft);
-        let beside = self.beside(draft, &view);
-        let envelope = self.build_settings(draft, &view, kind.info().is_some());
+        let beside = self.beside(draft, view);
+        let envelope = self.build_settings(draft, view, known);
+        if matches!(when, Some(RunCondition::Never(_))) {
+            self.requests.remove(&draft);
+        }
         let fan_out = match fan_out {
             Some(found) => Some(found?),
             None => None,
@@ -296,16 +334,17 @@ impl<'e> Checker<'e> {
 }
 
 impl StageProperties {
-    fn of(info: &KindInfo) -> Self {
+    fn of(info: &KindInfo, inputs: &[InputBinding]) -> Self {
         let output = |p: &trainyard_core::PortInfo| {
             (p.name.to_string(), AttemptOutput { kind: p.kind, optional: p.cardinality == Cardinality::Optional })
         };
+        let is_wired = |port: &str| inputs.iter().any(|input| input.port == port && !input.from.is_empty());
         Self {
             kind: info.name.to_string(),
             version: info.version,
             placement: info.placement,
             all_cpus: info.all_cpus,
-            main_metric: info.main_metric.map(str::to_string),
+            main_metric: info.main_metric_of(is_wired).map(str::to_string),
             outputs: info.outputs.iter().filter(|port| !port.is_family()).map(output).collect(),
         }
     }

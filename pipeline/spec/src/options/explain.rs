@@ -27,7 +27,6 @@ pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
     let found = shown(error.instance());
     problems.push(match error.kind() {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            let names = view.names();
             for key in unexpected {
                 problems.push(Problem {
                     code: "unknown-option",
@@ -39,7 +38,7 @@ pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
                     } else {
                         "there is no option {}".into()
                     },
-                    help: unknown_help(key, &names, error.instance()),
+                    help: unknown_help(key, &view, error.instance()),
                 });
             }
             return;
@@ -97,15 +96,27 @@ pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
     });
 }
 
-/// Returns the help for an option that is unknown at its position. An option of another part at that position is no
-/// typo.
-fn unknown_help(key: &str, names: &[String], instance: &Value) -> Option<String> {
-    match instance.get("kind").and_then(Value::as_str) {
-        Some(kind) if names.iter().any(|name| name == key) => {
-            Some(format!("`{kind}` has no such option, other kinds have"))
-        }
-        _ => vocabulary::option(key, &names.iter().map(String::as_str).collect::<Vec<_>>()),
+/// Returns the help for an option that is unknown at its position: the options of the part that the value names. An
+/// option of another part at that position is no typo.
+fn unknown_help(key: &str, view: &SchemaView<'_>, instance: &Value) -> Option<String> {
+    let all = view.names();
+    let Some(kind) = instance.get("kind").and_then(Value::as_str) else { return vocabulary::option(key, &words(&all)) };
+    let own = view.names_of_kind(kind);
+    if own.is_empty() {
+        return vocabulary::option(key, &words(&all));
     }
+    let own: Vec<&str> = words(&own).into_iter().filter(|name| *name != "kind").collect();
+    let foreign = all.iter().any(|name| name == key);
+    match (foreign, own.as_slice()) {
+        (true, []) => Some(format!("`{kind}` has no options, other kinds have this one")),
+        (true, own) => Some(format!("`{kind}` has no such option, other kinds have; valid here: {}", own.join(", "))),
+        (false, []) => Some(format!("`{kind}` has no options")),
+        (false, own) => vocabulary::option(key, own),
+    }
+}
+
+fn words(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
 }
 
 fn best_branch(
@@ -153,9 +164,17 @@ fn no_branch_fits(
             }
         }
     }
-    let words = at(root, pointer).words();
+    let view = at(root, pointer);
+    let (words, names) = (view.words(), view.names());
     let found = shown(error.instance());
+    // The maps of parts are named by a word, so these words are the whole choice.
+    let or_map = match names.as_slice() {
+        [] => String::new(),
+        names if names.iter().any(|name| name == "kind") => String::new(),
+        names => format!(", or a map with `{}`", names.join("`, `")),
+    };
     let help = error.instance().as_str().and_then(|w| suggest(w, words.iter().copied()));
+    let help = help.map(|help| help + &or_map);
     let message = if words.is_empty() || !error.instance().is_string() {
         expected.extend((!words.is_empty()).then(|| format!("one of {}", words.join(", "))));
         format!(

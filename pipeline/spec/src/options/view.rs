@@ -4,7 +4,7 @@
 //! The view serves the reading of values and hints; only the validator decides whether a value is valid.
 
 use crate::files::SourceForm;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Schemas that may describe one position, with a common root.
 #[derive(Debug, Clone)]
@@ -76,8 +76,19 @@ impl<'s> SchemaView<'s> {
 
     /// Returns the names of the properties, sorted.
     pub fn names(&self) -> Vec<String> {
+        self.names_where(|_| true)
+    }
+
+    /// Returns the names of the properties of the part of this `kind`, sorted; empty if there is no such part.
+    pub fn names_of_kind(&self, kind: &str) -> Vec<String> {
+        self.names_where(|properties| {
+            properties.get("kind").and_then(|of| of.get("const")).and_then(Value::as_str) == Some(kind)
+        })
+    }
+
+    fn names_where(&self, wanted: impl Fn(&Map<String, Value>) -> bool) -> Vec<String> {
         let properties = self.alternatives.iter().filter_map(|s| s.get("properties").and_then(Value::as_object));
-        let mut names: Vec<String> = properties.flat_map(|p| p.keys().cloned()).collect();
+        let mut names: Vec<String> = properties.filter(|p| wanted(p)).flat_map(|p| p.keys().cloned()).collect();
         names.sort();
         names.dedup();
         names

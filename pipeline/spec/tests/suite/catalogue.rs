@@ -245,7 +245,8 @@ impl Kinds {
             trains: false,
             plays: false,
             example: "{}",
-            main_metric: None,
+            main_metric: (name == "rl").then_some("reward_mean"),
+            main_metric_with: if name == "rl" { vec![("validation", "validation_accuracy")] } else { Vec::new() },
             metrics: declared(metrics),
             families: Vec::new(),
         };

@@ -295,8 +295,8 @@ stages:
 fn a_mistake_in_a_param_hides_no_mistake_of_an_input() {
     let text = format!(
         "{HEAD}stages:\n  data: {{uses: data/synthesize}}\n  evaluate: {{uses: evaluate, with: {{models: \
-         [\"${{{{ stages.nope.model }}}}\"], problems: \"${{{{ params.x }}}}\"}}}}\n  practice: {{uses: rl, with: {{model: \
-         \"${{{{ stages.data.problems }}}}\", steps: \"${{{{ params.x }}}}\"}}}}\n"
+         [\"${{{{ stages.nope.model }}}}\"], problems: \"${{{{ params.x }}}}\"}}}}\n  practice: {{uses: rl, with: \
+         {{model: \"${{{{ stages.data.problems }}}}\", steps: \"${{{{ params.x }}}}\"}}}}\n"
     );
     let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
     let mut codes: Vec<&str> = compiled.diagnostics.iter().map(|d| d.code).collect();
@@ -304,4 +304,38 @@ fn a_mistake_in_a_param_hides_no_mistake_of_an_input() {
     let expected = ["missing-input", "port-kind", "unknown-param", "unknown-param", "unknown-stage"];
     assert_eq!(codes, expected, "{}", lines(&compiled));
     assert!(!lines(&compiled).contains("`evaluate` gets no"), "its mistake is in the param");
+}
+
+#[test]
+fn mistakes_of_a_stage_hide_neither_its_options_nor_its_resources() {
+    let text = format!(
+        "{HEAD}stages:\n  base: {{uses: sft, with: {{stepps: 3, loss: {{terms: [{{kind: clip, clip_low: 0.3, \
+         clip_high: 0.2}}]}}}}, resources: {{gpus: 99}}}}\n  practice: {{uses: grpo, with: {{model: \
+         \"${{{{ stages.base.model }}}}\", num_generations: 8}}, resources: {{gpus: 99}}, timeout: soon}}\n  \
+         command: {{uses: frobnicate, resources: {{gpus: 99}}}}\n"
+    );
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    let told = lines(&compiled);
+    let of = |code: &str| compiled.diagnostics.iter().filter(|d| d.code == code).count();
+    assert_eq!((of("unknown-option"), of("wrong-option"), of("never-placed")), (2, 1, 3), "{told}");
+    assert_eq!((of("unknown-kind"), of("missing-input"), of("wrong-value")), (2, 1, 1), "{told}");
+    assert!(told.contains("stage `practice` gets no `problems`"), "{told}");
+}
+
+#[test]
+fn main_metric_depends_on_the_wired_inputs() {
+    let stage = |more: &str| {
+        let problems = "\"${{ stages.data.problems }}\"";
+        format!("{{uses: rl, with: {{model: \"${{{{ stages.base.model }}}}\", problems: {problems}{more}}}}}")
+    };
+    let text = format!(
+        "{HEAD}stages:\n  data: {{uses: data/synthesize}}\n  base: {{uses: sft}}\n  alone: {}\n  held_out: {}\n",
+        stage(""),
+        stage(", validation: \"${{ stages.data.problems }}\"")
+    );
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    let nodes = compiled.plan.unwrap_or_else(|| panic!("the file has mistakes")).nodes;
+    let main = |name: &str| nodes.iter().find(|n| n.key.0 == name).and_then(|n| n.main_metric.as_deref());
+    assert_eq!((main("alone"), main("held_out")), (Some("reward_mean"), Some("validation_accuracy")));
+    assert_eq!(main("data"), None);
 }

@@ -3,10 +3,11 @@
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use crate::io;
+use crate::row_expression::{self, RowTable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::Result;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::Trajectory;
 
 /// Keeps the rows for which an expression is true; null counts as false.
@@ -23,6 +24,9 @@ impl PartOptions for ExpressionRule {
     const DOC: &'static str = "Keeps the rows for which the SQL expression `keep` over the columns of trajectories is\n\
         true, as in `tool_errors <= 1 and level < 4`. Null counts as false; other values that are not booleans are\n\
         errors. Reason: not_true.";
+    fn check(&self) -> Vec<OptionProblem> {
+        row_expression::problems(RowTable::Trajectories, "/keep", &self.keep)
+    }
 }
 
 impl FilterRule for ExpressionRule {

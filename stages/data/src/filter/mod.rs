@@ -20,15 +20,20 @@ pub mod void_turn;
 
 pub use rule::{FilterRule, RuleContext, RuleVerdict};
 
+use crate::facts;
 use crate::io;
+use crate::row_expression::{self, RowTable};
+use expression::ExpressionRule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Family, Ports, PreparedOptions, Slot, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, Error, OptionProblem, Producers, Result};
+use trainyard_api::{Family, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
+use trainyard_core::{
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, OptionProblem, Producers, Result, WiredInputs,
+};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_tables::{Problem, Trajectory};
@@ -180,6 +185,17 @@ impl PreparedOptions for PreparedFilter {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
+    }
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let expressions = self.config.rules.iter().enumerate().filter(|(_, rule)| rule["kind"] == ExpressionRule::KIND);
+        let warnings = |(i, rule): (usize, &Value)| {
+            let (pointer, text) = (format!("/rules/{i}/keep"), rule["keep"].as_str()?);
+            Some(row_expression::warnings(RowTable::Trajectories, &pointer, text, inputs, "trajectories"))
+        };
+        expressions.filter_map(warnings).flatten().collect()
+    }
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
+        facts::of_rows(inputs, "trajectories", ["kept", "rejected"])
     }
 }
 

@@ -42,6 +42,11 @@ pub trait ImportFormat: Send + Sync {
     fn reads(&self, column: &str, _row: &Map<String, Value>) -> bool {
         self.columns().is_empty() || self.columns().contains(&column)
     }
+    /// Returns the environment that the format gives the problem of a row if the options name none; `None` if the row
+    /// names its own, or if the format yields no problems.
+    fn environment(&self, _row: &Map<String, Value>) -> Option<&'static str> {
+        None
+    }
     /// Prepares the conversion of a file's rows.
     fn open<'r>(&'r self, file: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>>;
 }

@@ -13,6 +13,9 @@ use trainyard_tables::{Message, Problem};
 /// Highest level. Longer solutions get this level too, because there are few of them.
 const MOST_LEVELS: usize = 8;
 
+/// Environment of the problems, unless the options name another one.
+pub(super) const ENVIRONMENT: &str = "math-problems";
+
 /// Fills `problems`. The level is the number of calculations in the solution, at most 8.
 pub struct Gsm8k;
 
@@ -32,6 +35,9 @@ impl ImportFormat for Gsm8k {
     }
     fn columns(&self) -> &'static [&'static str] {
         &["question", "answer"]
+    }
+    fn environment(&self, _: &Map<String, Value>) -> Option<&'static str> {
+        Some(ENVIRONMENT)
     }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |ImportRow { columns, .. }| {
@@ -57,7 +63,7 @@ pub fn problem(question: &str, reference: &str, answer: String, reading: &Import
         messages: vec![Message::new("user", question)],
         answer,
         verifier: "{}".into(),
-        environment: reading.environment_or("math-problems"),
+        environment: reading.environment_or(ENVIRONMENT),
         level: calculations.clamp(1, MOST_LEVELS) as u32,
         source: reading.name.clone(),
         split: reading.split.clone(),

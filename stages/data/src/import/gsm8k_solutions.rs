@@ -37,6 +37,9 @@ impl ImportFormat for Gsm8kSolutions {
     fn reads(&self, column: &str, row: &Map<String, Value>) -> bool {
         self.columns().contains(&column) || row.get(column).is_some_and(Value::is_object)
     }
+    fn environment(&self, _: &Map<String, Value>) -> Option<&'static str> {
+        Some(super::gsm8k::ENVIRONMENT)
+    }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         let reading = ImportContext {
             name: if reading.name == self.name() { "gsm8k".into() } else { reading.name.clone() },

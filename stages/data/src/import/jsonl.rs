@@ -17,6 +17,9 @@ const PROMPTS: [&str; 3] = ["messages", "prompt", "question"];
 /// Columns with the answer; the first present one counts.
 const ANSWERS: [&str; 4] = ["answer", "ground_truth", "solution", "target"];
 
+/// Environment of the problems, unless the options or the row name another one.
+const ENVIRONMENT: &str = "math-problems";
+
 /// Fills `problems`.
 pub struct JsonLines;
 
@@ -57,6 +60,9 @@ impl ImportFormat for JsonLines {
         let alternatives = [&PROMPTS[..], &ANSWERS].into_iter().find(|names| names.contains(&column));
         alternatives.map_or_else(|| self.columns().contains(&column), |names| is_first(column, names, row))
     }
+    fn environment(&self, row: &Map<String, Value>) -> Option<&'static str> {
+        row.get("environment").is_none_or(Value::is_null).then_some(ENVIRONMENT)
+    }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, reading)?.into())))
     }
@@ -85,7 +91,7 @@ fn problem(row: &Map<String, Value>, reading: &ImportContext) -> Result<Problem>
             .environment
             .clone()
             .or_else(|| optional("environment"))
-            .unwrap_or_else(|| "math-problems".into()),
+            .unwrap_or_else(|| ENVIRONMENT.into()),
         level: level(row.get("level"))?,
         source: reading.name.clone(),
         split: optional("split").unwrap_or_else(|| reading.split.clone()),

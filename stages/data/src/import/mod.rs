@@ -20,10 +20,10 @@ pub mod verl;
 
 pub use format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter};
 
-use crate::facts::ENVIRONMENT;
+use crate::facts::{ENVIRONMENT, META_COLUMNS};
 use crate::identity::Half;
 use flow::columns::{absent_column, expect_columns};
-use flow::{DuplicatePolicy, ImportCounts, ImportErrorPolicy, ImportTables, detect};
+use flow::{DuplicatePolicy, FirstRows, ImportCounts, ImportErrorPolicy, ImportTables, detect};
 use rows::files::ImportFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,8 +46,8 @@ const MOST_QUARANTINED: f64 = 0.05;
 #[serde(deny_unknown_fields)]
 pub struct ImportConfig {
     /// A file, a pattern such as `data/*.parquet`, or a folder, of which the files of `split` are read; or one of these
-    /// in a data set of the Hugging Face hub: `hf://datasets/OWNER/NAME@REVISION/PATH`. JSON Lines, JSON, Parquet and
-    /// text, also compressed by gzip or Zstandard.
+    /// in a data set of the Hugging Face hub: `hf://datasets/OWNER/NAME@REVISION/PATH`. JSON Lines, JSON, CSV, TSV,
+    /// Parquet and text, also compressed by gzip or Zstandard.
     #[schemars(extend("format" = "sources"))]
     pub source: String,
     /// Format of the rows; detected by their columns if omitted.
@@ -253,9 +253,7 @@ impl PreparedOptions for PreparedImport {
     /// Returns the first column of the option `columns` that a local source lacks. A source that cannot be read is an
     /// error of the run.
     fn problems_with_sources(&self, locations: &BTreeMap<String, String>) -> Vec<OptionProblem> {
-        let format = self.format.as_ref().ok().copied().flatten();
-        let local = locations.get("/source").filter(|location| !location.contains("://"));
-        let files = local.and_then(|path| rows::files::source_files(Path::new(path), format, &self.config.split).ok());
+        let files = locations.get("/source").and_then(|location| self.local_files(location));
         let absent = files.and_then(|files| absent_column(&files, &self.config.columns).ok()).flatten();
         let problem = |(name, error): (String, Error)| OptionProblem {
             pointer: column_pointer(&name),
@@ -263,16 +261,33 @@ impl PreparedOptions for PreparedImport {
         };
         absent.map(problem).into_iter().collect()
     }
-    /// Returns the environment if the options name one. Otherwise the format may give every row a different
-    /// environment.
+    /// Returns the environment if the options name one or the first rows of a local source have a common one, and the
+    /// further columns of these rows.
     fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
-        let named = self.config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
-        let facts: Facts = named.into_iter().collect();
+        let first = self.first_rows();
+        let common = first.as_ref().and_then(|rows| rows.environment);
+        let environment = self.config.environment.as_deref().or(common);
+        let environment = environment.map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
+        let columns = first.as_ref().map(|rows| (META_COLUMNS.to_string(), json!(rows.meta_columns)));
+        let facts: Facts = environment.into_iter().chain(columns).collect();
         ["problems", "trajectories", "preferences"].map(|port| (port.to_string(), facts.clone())).into()
     }
 }
 
 impl PreparedImport {
+    fn named_format(&self) -> Option<&'static dyn ImportFormat> {
+        self.format.as_ref().ok().copied().flatten()
+    }
+    /// Returns the files of a source; `None` if it is not on this machine or cannot be read.
+    fn local_files(&self, source: &str) -> Option<Vec<ImportFile>> {
+        let local = Some(source).filter(|source| !source.contains("://"))?;
+        rows::files::source_files(Path::new(local), self.named_format(), &self.config.split).ok()
+    }
+    /// Returns what the first rows of a local source say. An unreadable source is an error of the run.
+    fn first_rows(&self) -> Option<FirstRows> {
+        let files = self.local_files(&self.config.source)?;
+        FirstRows::read(&files, self.named_format(), &self.formats, &self.config.columns).ok()
+    }
     /// Returns a problem for each name of the option `columns` that the format, or no format, reads.
     fn unread_columns(&self) -> Vec<OptionProblem> {
         let formats: Vec<&dyn ImportFormat> = match self.format {

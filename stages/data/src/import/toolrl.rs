@@ -14,6 +14,9 @@ use trainyard_core::{Error, Result};
 use trainyard_envs::{ToolCall, formats};
 use trainyard_tables::{Message, Problem};
 
+/// Environment of the problems, unless the options name another one.
+const ENVIRONMENT: &str = "function-calling";
+
 /// Fills `problems`.
 pub struct ToolRlImport;
 
@@ -37,6 +40,9 @@ impl ImportFormat for ToolRlImport {
     }
     fn columns(&self) -> &'static [&'static str] {
         &["ability", "answer", "data_source", "extra_info", "prompt", "reward_model", "system", "user"]
+    }
+    fn environment(&self, _: &Map<String, Value>) -> Option<&'static str> {
+        Some(ENVIRONMENT)
     }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, &row.place, reading)?.into())))
@@ -71,7 +77,7 @@ fn problem(row: &Map<String, Value>, place: &str, reading: &ImportContext) -> Re
         messages,
         verifier: format!(r#"{{"gold":{calls},"kind":"calls"}}"#),
         answer: calls,
-        environment: reading.environment_or("function-calling"),
+        environment: reading.environment_or(ENVIRONMENT),
         level: gold.len().max(1) as u32,
         source: reading.name.clone(),
         split: nested("extra_info", "split").and_then(Value::as_str).unwrap_or(&reading.split).to_string(),

@@ -16,6 +16,9 @@ use trainyard_tables::Problem;
 /// Keys of `extra_info` that are read; with others, the whole object is kept as well.
 const EXTRA: [&str; 4] = ["answer", "index", "problem", "split"];
 
+/// Environment of the problems, unless the options or the row name another one.
+const ENVIRONMENT: &str = "math-problems";
+
 /// Fills `problems`.
 pub struct VerlImport;
 
@@ -45,6 +48,10 @@ impl ImportFormat for VerlImport {
             other => self.columns().contains(&other),
         }
     }
+    fn environment(&self, row: &Map<String, Value>) -> Option<&'static str> {
+        let exported = row.get("extra_info").is_some_and(|extra| extra.get("problem").is_some());
+        (!exported).then_some(ENVIRONMENT)
+    }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, &row.place, reading)?.into())))
     }
@@ -61,7 +68,7 @@ fn problem(row: &Map<String, Value>, place: &str, reading: &ImportContext) -> Re
             Error::data("none of `reward_model.ground_truth`, `extra_info.answer`, `answer` is present")
         })?,
         messages,
-        environment: reading.environment_or("math-problems"),
+        environment: reading.environment_or(ENVIRONMENT),
         source: row.get("data_source").and_then(text).unwrap_or_else(|| reading.name.clone()),
         split: nested("extra_info", "split").unwrap_or_else(|| reading.split.clone()),
         reference: nested("extra_info", "answer"),

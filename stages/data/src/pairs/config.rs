@@ -1,5 +1,6 @@
 //! Defines the options of `data/pairs`.
 
+use crate::row_expression::{self, RowTable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PreparedOptions;
@@ -86,7 +87,13 @@ impl PreparedOptions for PairsConfig {
             OptionProblem::new("/component", "rows are compared by step scores, which have no components")
                 .help("leave it out, or use `by: reward`")
         });
-        [gap, per_problem, flip, unread].into_iter().flatten().collect()
+        let expression = |text| row_expression::problems(RowTable::Trajectories, "/where", text);
+        let unknown = self.r#where.as_deref().map(expression).unwrap_or_default();
+        [gap, per_problem, flip, unread].into_iter().flatten().chain(unknown).collect()
+    }
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let warnings = |text| row_expression::warnings(RowTable::Trajectories, "/where", text, inputs, "trajectories");
+        self.r#where.as_deref().map(warnings).unwrap_or_default()
     }
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let none = inputs.get("trajectories").copied().unwrap_or(0) == 0;

@@ -2,11 +2,12 @@
 //! problem occurs twice.
 
 use super::custom_problem::{SolvedProblem, read};
+use super::distinct::DistinctProblems;
 use super::splits::Split;
 use crate::hash::xxh64;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::{Chance, Error, Result};
+use std::collections::BTreeMap;
+use trainyard_core::{Chance, Result};
 use trainyard_envs::programs::{BatchSize, request_items};
 use trainyard_process::ProgramService;
 
@@ -46,7 +47,7 @@ impl ProblemSource<'_> {
         splits: &BTreeMap<String, Split>,
         progress: &dyn Fn(usize) -> Result<()>,
     ) -> Result<Vec<SolvedProblem>> {
-        let mut seen = BTreeSet::new();
+        let mut distinct = DistinctProblems::default();
         let mut all: BTreeMap<&String, Vec<SolvedProblem>> = BTreeMap::new();
         let size = |split: &Split| split.counts(self.levels).values().sum::<u64>();
         // The smallest split draws first, so that a test split gets its share of rare problems.
@@ -55,14 +56,15 @@ impl ProblemSource<'_> {
         for (name, split) in order {
             let problems = all.entry(name).or_default();
             for (level, count) in split.counts(self.levels) {
-                problems.extend(self.draw(name, level, count, &mut seen)?);
-                progress(seen.len())?;
+                problems.extend(self.draw(name, level, count, &mut distinct)?);
+                progress(distinct.count())?;
             }
         }
         Ok(all.into_values().flatten().collect())
     }
 
-    fn draw(&self, split: &str, level: u32, count: u64, seen: &mut BTreeSet<String>) -> Result<Vec<SolvedProblem>> {
+    fn draw(&self, split: &str, level: u32, count: u64, distinct: &mut DistinctProblems) -> Result<Vec<SolvedProblem>> {
+        let mut draws = distinct.level(split, level);
         let chance = self.chance.child("split", &[xxh64(split.as_bytes(), 0)]);
         let max_draws = count.saturating_mul(20) + MOST_MISSES;
         let (mut solved, mut next) = (Vec::new(), 0);
@@ -79,19 +81,15 @@ impl ProblemSource<'_> {
                 let Some(mut drawn) = read(&row, level, self.kind, self.environment).map_err(|e| e.at(at()))? else {
                     continue;
                 };
-                if (solved.len() as u64) < count && seen.insert(drawn.problem.canonical.clone()) {
+                if (solved.len() as u64) < count && draws.add(&drawn.problem.canonical) {
                     drawn.problem.split = split.to_string();
                     solved.push(drawn);
                 }
             }
         }
         if (solved.len() as u64) < count {
-            let message = format!("split `{split}`: level {level} has too few distinct problems for {count}");
-            let help = format!(
-                "only {} were found in {next} draws; lower the number in `splits`, or vary problems more by `seed`",
-                solved.len()
-            );
-            return Err(Error::invalid(message).help(help).at(self.peer.place()));
+            let error = draws.too_few(solved.len() as u64, (count, next), ", or vary problems more by `seed`");
+            return Err(error.at(self.peer.place()));
         }
         Ok(solved)
     }

@@ -11,6 +11,7 @@ pub mod custom;
 mod custom_draw;
 pub mod custom_options;
 mod custom_problem;
+mod distinct;
 pub mod method;
 mod metrics;
 pub mod play;

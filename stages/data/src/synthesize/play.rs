@@ -134,6 +134,12 @@ impl<'a> ScriptedEpisode<'a> {
                 self.take_turn()
             }
             // The record shows the input of the model before its turn, and the agent's own turns as they were written.
+            EpisodeStep::TurnRequest(AgentTurnRequest { form: Some(form), .. }) => {
+                let error = Error::invalid("the turns of a demonstration are written in advance, so they take no form");
+                let help = "demonstrate with a program that leaves the form of responses free";
+                let step = self.episode.refuse(form.error(error.help(help)))?;
+                self.take(step)
+            }
             EpisodeStep::TurnRequest(request) => {
                 self.messages = program_messages(&self.messages, &request)?;
                 self.tools = request.tools;

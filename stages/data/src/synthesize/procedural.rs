@@ -7,6 +7,7 @@
 
 use super::config::SynthesisConfig;
 use super::coverage::coverage;
+use super::distinct::DistinctProblems;
 use super::method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
 use super::metrics;
 use super::play::{EpisodeScript, play};
@@ -125,7 +126,7 @@ fn draw_all(
     generator: &dyn ProblemGenerator,
     chance: &Chance,
 ) -> Result<Vec<DrawnProblem>> {
-    let mut seen = BTreeSet::new();
+    let mut distinct = DistinctProblems::default();
     let mut all: BTreeMap<&String, Vec<DrawnProblem>> = BTreeMap::new();
     let size = |split: &Split| split.counts(generator.max_level()).values().sum::<u64>();
     let mut order: Vec<(&String, &Split)> = splits.iter().collect();
@@ -135,14 +136,16 @@ fn draw_all(
         // A split keeps its draws when another one is added, except for problems that the other one has, too.
         let chance = chance.child("split", &[xxh64(name.as_bytes(), 0)]);
         for (level, count) in split.counts(generator.max_level()) {
-            let mut fresh = (0..count.saturating_mul(20) + MOST_MISSES)
-                .map(|index| DrawnProblem { problem: generator.problem(level, index, &chance), index, chance })
-                .filter(|d| seen.insert(d.problem.canonical.clone()));
+            let max_draws = count.saturating_mul(20) + MOST_MISSES;
+            let mut level_draws = distinct.level(name, level);
+            let mut draws = (0..max_draws).map(|index| DrawnProblem {
+                problem: generator.problem(level, index, &chance),
+                index,
+                chance,
+            });
             for i in 0..count {
-                let mut drawn = fresh.next().ok_or_else(|| {
-                    Error::invalid(format!("split `{name}`: level {level} has too few distinct problems for {count}"))
-                        .help(format!("only {i} were found; lower the number in `splits`"))
-                })?;
+                let found = draws.find(|drawn| level_draws.add(&drawn.problem.canonical));
+                let mut drawn = found.ok_or_else(|| level_draws.too_few(i, (count, max_draws), ""))?;
                 drawn.problem.split.clone_from(name);
                 problems.push(drawn);
             }

@@ -8,8 +8,8 @@ use crate::environments::ProblemGenerator;
 use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::ToolSpec;
 use std::time::Duration;
-use trainyard_core::Result;
-use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, StopReason};
+use trainyard_core::{Error, Result};
+use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, StopReason, TurnForm, TurnFormError};
 
 /// Messages that the agent receives after its turn.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,6 +38,8 @@ pub struct AgentTurnRequest {
     pub tools: Option<String>,
     /// Maximum number of tokens of the turn, if the program sets one.
     pub max_tokens: Option<usize>,
+    /// Form that the turn must have, if the program gives one.
+    pub form: Option<TurnForm>,
 }
 
 /// Turn of the agent as a program sees it.
@@ -184,6 +186,10 @@ pub trait Episode: Send {
     }
     /// Receives the tokens of the turn that the next step takes. Called only in an episode that a program drives.
     fn record_tokens(&mut self, _tokens: TurnTokens) {}
+    /// Refuses the last [`EpisodeStep::TurnRequest`], whose form a turn cannot have, and returns the next step.
+    fn refuse(&mut self, refusal: TurnFormError) -> Result<EpisodeStep> {
+        Err(Error::bug(format!("an episode without a program cannot refuse a form: {}", refusal.error)))
+    }
     /// Takes one agent turn. Tool calls are submitted and run in the background. A turn while results are pending or
     /// after the end is an error of kind `bug`.
     fn step(&mut self, turn: &AgentTurn) -> Result<EpisodeStep>;

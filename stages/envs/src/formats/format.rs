@@ -2,6 +2,7 @@
 
 use crate::formats::AgentTurn;
 use crate::tools::{ToolCall, ToolSpec};
+use trainyard_tables::CallSyntax;
 
 /// Reads and writes tool calls inside an assistant turn. `parse(render(call))` returns the call.
 pub trait ToolFormat: Send + Sync {
@@ -15,23 +16,8 @@ pub trait ToolFormat: Send + Sync {
     /// Returns the text about tools and format for a system message.
     fn describe(&self, tools: &[ToolSpec]) -> String;
     /// Returns the text around names and arguments, for calls that consist of JSON; `None` for other calls, which a
-    /// server cannot force.
+    /// sampler cannot force.
     fn call_syntax(&self) -> Option<CallSyntax> {
         None
     }
-}
-
-/// Text of a turn of calls around the name and the arguments of each, which are JSON. [`ToolFormat::parse`] reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallSyntax {
-    /// Text before the first call.
-    pub open: &'static str,
-    /// Text of a call before its name, between name and arguments, and after the arguments.
-    pub call: [&'static str; 3],
-    /// Text between two calls.
-    pub separator: &'static str,
-    /// Text after the last call.
-    pub close: &'static str,
-    /// Texts that arguments must not contain.
-    pub markup: &'static [&'static str],
 }

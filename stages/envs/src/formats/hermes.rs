@@ -8,9 +8,10 @@
 //! ```
 
 use crate::formats::markup::{CLOSE, OPEN, bodies};
-use crate::formats::{AgentTurn, CallSyntax, ToolFormat};
+use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Value, json};
+use trainyard_tables::CallSyntax;
 
 /// Documentation page of the format.
 pub const DOC: &str = "`<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}</tool_call>`, one \

@@ -9,9 +9,10 @@
 //! the calls is accepted. A turn that begins otherwise is text.
 
 use crate::formats::json_calls::{call, spaced};
-use crate::formats::{AgentTurn, CallSyntax, ToolFormat};
+use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value, json};
+use trainyard_tables::CallSyntax;
 
 /// Documentation page of the format.
 pub const DOC: &str = "`{\"name\": \"python\", \"parameters\": {\"code\": \"1+1\"}}` and nothing else in the turn: how \

@@ -9,9 +9,10 @@
 //! calls.
 
 use crate::formats::json_calls::{call, spaced};
-use crate::formats::{AgentTurn, CallSyntax, ToolFormat};
+use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value, json};
+use trainyard_tables::CallSyntax;
 
 /// Documentation page of the format.
 pub const DOC: &str = "`[TOOL_CALLS][{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}]`: the form that \

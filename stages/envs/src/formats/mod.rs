@@ -13,7 +13,7 @@ pub(crate) mod text;
 pub mod toolrl;
 pub mod turn;
 
-pub use format::{CallSyntax, ToolFormat};
+pub use format::ToolFormat;
 pub use markup::{CLOSE, OPEN};
 pub use registry::{build, family};
 pub use turn::AgentTurn;

@@ -15,9 +15,10 @@
 
 use crate::formats::hermes::escape_tags;
 use crate::formats::markup::{CLOSE, OPEN, bodies};
-use crate::formats::{AgentTurn, CallSyntax, ToolFormat};
+use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value};
+use trainyard_tables::CallSyntax;
 
 /// Documentation page of the format.
 pub const DOC: &str = "`<think>…</think>`, then one `<tool_call>` block with a JSON object per call \

@@ -162,9 +162,15 @@ impl ToolHost {
         let installations = self.installations.lock().unwrap_or_else(PoisonError::into_inner);
         installations.values().map(Installation::describe).collect()
     }
-    /// Writes the user's interpreters to the log of an attempt and to its measurements (`python`), which enter no
-    /// digest. Does nothing if no session of CPython was opened.
+    /// Writes the numbers of exceptions of user programs' tools to their log.
+    pub fn report_exceptions(&self) {
+        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.values().for_each(|program| program.report());
+    }
+    /// Writes the exceptions of tools and the user's interpreters to the log of an attempt, and the interpreters to its
+    /// measurements (`python`), which enter no digest.
     pub fn report(&self, context: &mut StageContext) {
+        self.report_exceptions();
         let interpreters = self.interpreters();
         if !interpreters.is_empty() {
             let text = interpreters.join(", ");

@@ -86,7 +86,8 @@ impl ToolWorkerReply {
 /// Writes one frame and flushes. Fails without writing if the payload exceeds [`MAX_FRAME`].
 pub fn write_frame(to: &mut impl Write, payload: &[u8]) -> io::Result<()> {
     let length = u32::try_from(payload.len()).ok().filter(|l| *l <= MAX_FRAME);
-    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "frame exceeds the limit of 256 MiB"))?;
+    let length =
+        length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "frame exceeds the limit of 256 MiB"))?;
     to.write_all(&length.to_le_bytes())?;
     to.write_all(payload)?;
     to.flush()

@@ -15,6 +15,7 @@ const LABEL: &str = "trainyard=harness";
 /// A container that exists as long as its episode.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(inline)]
 pub struct ContainerOptions {
     /// Image with the interpreter and the packages of the program: `python:3.12-slim`, or one of a registry.
     pub image: String,

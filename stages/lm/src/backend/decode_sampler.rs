@@ -81,6 +81,9 @@ impl<D: Decode> Sampler for DecodeSampler<D> {
     fn sequence(&self, id: SequenceId) -> &SequenceState {
         self.sequences.sequence(id)
     }
+    fn supports_constraints(&self) -> bool {
+        D::CONSTRAINS
+    }
     fn constrain(&mut self, id: SequenceId, constraint: Box<dyn TokenConstraint>) -> Result<()> {
         if !D::CONSTRAINS {
             return Err(Error::invalid("an endpoint does not sample output of a given form")

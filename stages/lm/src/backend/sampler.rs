@@ -45,6 +45,10 @@ pub trait Sampler: Send {
     /// Returns the tokens of a sequence with log-probabilities, weights versions, and entropies if the backend offers
     /// them.
     fn sequence(&self, id: SequenceId) -> &SequenceState;
+    /// Returns whether the backend supports constraints.
+    fn supports_constraints(&self) -> bool {
+        false
+    }
     /// Restricts the tokens that a sequence samples up to the end of its turn. Log-probabilities are those among the
     /// permitted tokens.
     ///

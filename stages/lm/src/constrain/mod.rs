@@ -17,9 +17,11 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod text;
+mod turn;
 mod vocabulary;
 
 pub use constraint::GrammarConstraint;
 pub use grammar::{Grammar, GrammarBuilder, NodeId};
 pub use schema::SchemaCompiler;
+pub use turn::turn_grammar;
 pub use vocabulary::TokenBytes;

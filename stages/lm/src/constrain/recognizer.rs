@@ -31,7 +31,7 @@ pub struct Recognizer {
     /// Stacks of each state, sorted.
     states: Vec<Arc<[StackId]>>,
     known: HashMap<Arc<[StackId]>, StateId>,
-    transitions: Vec<Box<[StateId; 256]>>,
+    transitions: Vec<[StateId; 256]>,
     /// Stacks for which transitions were computed.
     work: u64,
 }
@@ -288,7 +288,7 @@ impl Recognizer {
             return *id;
         }
         let id = self.states.len() as StateId;
-        self.transitions.push(Box::new([if stacks.is_empty() { DEAD } else { UNKNOWN }; 256]));
+        self.transitions.push([if stacks.is_empty() { DEAD } else { UNKNOWN }; 256]);
         self.states.push(stacks.clone());
         self.known.insert(stacks, id);
         id

@@ -58,8 +58,9 @@ pub fn find(model_type: &str) -> Result<&'static ModelFamily> {
         let names: Vec<&str> = FAMILIES.iter().map(|f| f.name).collect();
         let reason = unsupported::reason(model_type).map_or(String::new(), |r| format!(": {r}"));
         Error::invalid(format!("config.json: model_type `{model_type}` is not supported{reason}")).help(format!(
-            "use a model of one of the families {}; other families run in a server, with the backend `endpoint`: \
-                 `backend: {{kind: endpoint, server: vllm, url: \"http://HOST:8000\"}}` (`docs/backends.md`)",
+            "use a model of one of the families {}; models of other families run in a server, where `evaluate` plays \
+             with them: `endpoints: {{NAME: {{model: {{endpoint: \"http://HOST:8000\", model: NAME}}}}}}` \
+             (`docs/endpoints.md`)",
             names.join(", ")
         ))
     })

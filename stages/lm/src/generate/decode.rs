@@ -13,6 +13,7 @@ use super::sampling::{self, Distribution};
 use super::sequence::SequenceFinish;
 use super::sequence_table;
 use rayon::prelude::*;
+use trainyard_tables::SamplingParams;
 
 /// Rows whose logits are in memory at once.
 pub(super) const LOGIT_ROWS: usize = 64;
@@ -134,5 +135,12 @@ fn draw(
     if entry.top > 0 {
         entry.listed.push(distribution.most_probable(entry.top));
     }
-    entry.record_token(token, distribution.logprob(token), distribution.entropy(), version, model.positions);
+    let (logprob, entropy) = (distribution.logprob(token), distribution.entropy());
+    if let Some(forbidden) = &forbidden {
+        let untruncated = SamplingParams { top_p: 1.0, top_k: 0, ..entry.sampling };
+        let free = Distribution::new(isa, logits, &model.unused, &untruncated, buffer);
+        let free_logprob = free.map_or(f32::NAN, |free| free.logprob(token));
+        entry.record_constrained(forbidden, model.vocabulary as u32, free_logprob);
+    }
+    entry.record_token(token, logprob, entropy, version, model.positions);
 }

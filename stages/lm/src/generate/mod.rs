@@ -28,7 +28,7 @@ pub use pack::WeightSource;
 pub(crate) use sampling::Buffer as DistributionBuffer;
 pub use sampling::Distribution;
 pub(crate) use sampling::check as check_sampling;
-pub use sequence::{DrawKey, SequenceFinish, SequenceId, SequenceRequest, SequenceState};
+pub use sequence::{ConstrainedToken, DrawKey, SequenceFinish, SequenceId, SequenceRequest, SequenceState};
 pub(crate) use sequence_table::{SequenceEntry, SequenceTable, groups};
 pub use teacher_forcing::SequenceLogprobs;
 pub(crate) use teacher_forcing::{check_positions, no_scoring_head};

@@ -46,7 +46,19 @@ pub enum SequenceFinish {
     Nan,
 }
 
-/// Tokens of a sequence with the data of each token. All lists have the same length and include the prompt.
+/// A token that was sampled under a constraint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConstrainedToken {
+    /// Index in the sequence.
+    pub at: usize,
+    /// Natural log of its probability without the constraint, at the same temperature and without truncation.
+    pub free_logprob: f32,
+    /// Whether no other token was permitted.
+    pub only: bool,
+}
+
+/// Tokens of a sequence with the data of each token. The lists, but for `constrained`, have the same length and include
+/// the prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceState {
     /// Prompt, sampled turns and observations in order.
@@ -64,6 +76,9 @@ pub struct SequenceState {
     /// Version of the weights that sampled the token; for given tokens the version that computed their keys and values.
     /// (Keys and values of a sampled token are computed together with the token after it.)
     pub weights_version: Vec<u32>,
+    /// Sampled tokens of turns with a constraint, in order. Their log-probabilities above are those among the permitted
+    /// tokens.
+    pub constrained: Vec<ConstrainedToken>,
     /// Tokens of the prompt, at the start of every list.
     pub prompt_tokens: usize,
     /// Reason for which the current turn ended; `None` while the sequence is sampling.
@@ -95,6 +110,7 @@ impl SequenceState {
             logprobs: Vec::new(),
             entropies: Vec::new(),
             weights_version: Vec::new(),
+            constrained: Vec::new(),
             prompt_tokens: tokens.len(),
             finish: None,
             fork_of: None,
@@ -142,6 +158,7 @@ impl SequenceState {
             logprobs: self.logprobs[..length].to_vec(),
             entropies: self.entropies.get(..length).unwrap_or_default().to_vec(),
             weights_version: self.weights_version[..length].to_vec(),
+            constrained: self.constrained.iter().filter(|token| token.at < length).copied().collect(),
             prompt_tokens: self.prompt_tokens.min(length),
             finish: None,
             fork_of: None,

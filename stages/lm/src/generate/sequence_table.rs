@@ -5,7 +5,7 @@
 use super::cache::Cache;
 use super::constraint::{ForbiddenTokens, TokenConstraint};
 use super::sampling;
-use super::sequence::{DrawKey, SequenceFinish, SequenceId, SequenceRequest, SequenceState};
+use super::sequence::{ConstrainedToken, DrawKey, SequenceFinish, SequenceId, SequenceRequest, SequenceState};
 use crate::config::ModelConfig;
 use std::collections::BTreeMap;
 use trainyard_core::chance::PhiloxRng;
@@ -44,6 +44,13 @@ impl<C> SequenceEntry<C> {
     pub fn forbidden(&mut self, vocabulary: u32) -> Result<Option<ForbiddenTokens>, SequenceFinish> {
         let Some(constraint) = &mut self.constraint else { return Ok(None) };
         constraint.forbidden(vocabulary).map(Some).ok_or(SequenceFinish::Length)
+    }
+    /// Records that the next recorded token is one of those that `forbidden` leaves of `vocabulary`. `free_logprob` is
+    /// its log-probability among all tokens.
+    pub fn record_constrained(&mut self, forbidden: &ForbiddenTokens, vocabulary: u32, free_logprob: f32) {
+        let permitted = vocabulary - forbidden.iter().map(|ids| ids.end - ids.start).sum::<u32>();
+        let at = self.state.token_ids.len();
+        self.state.constrained.push(ConstrainedToken { at, free_logprob, only: permitted == 1 });
     }
     /// Returns the uniform number in [0, 1) that draws the next token.
     pub fn uniform(&self) -> f64 {

@@ -1,6 +1,5 @@
 //! Contains the stage kinds that need only language models.
 
-pub mod base_model;
 pub mod init;
 pub mod merge;
 #[cfg(test)]

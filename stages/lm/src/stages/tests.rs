@@ -135,6 +135,20 @@ fn a_folder_is_imported_and_its_template_may_be_replaced() {
     std::fs::remove_file(from.join("chat_template.jinja")).unwrap();
     assert!(run(json!({"from": from}), "b").err().unwrap().message.contains("no chat template"));
     assert!(run(json!({"from": from, "template": "compact"}), "b").is_ok());
+    // A template from a file: Jinja, or the config of a tokenizer.
+    let source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\n{% endfor %}";
+    for (name, text) in [("t.jinja", source.to_string()), ("t.json", json!({"chat_template": source}).to_string())] {
+        let file = given.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let (made, _) = run(json!({"from": from, "template": {"file": file}}), "b").unwrap();
+        let saved = std::fs::read_to_string(made.path().join("out/chat_template.jinja")).unwrap();
+        assert_eq!(saved, source, "{name}");
+        std::fs::write(&file, "{% for m in %}").unwrap();
+        let problems = Init.prepare(json!({"from": from, "template": {"file": file}})).unwrap().problems();
+        assert!(problems.iter().any(|p| p.pointer == "/template/file"), "{name}: {problems:?}");
+    }
+    let new = Init.prepare(json!({"template": {"file": "t.jinja"}})).unwrap().problems();
+    assert!(new[0].pointer == "/template/file" && new[0].help.as_ref().unwrap().contains("set `from`"), "{new:?}");
     // A tokenizer of another model.
     let (wide, _) = run(small(), "äöüß").unwrap();
     std::fs::copy(wide.path().join("out/tokenizer.json"), from.join("tokenizer.json")).unwrap();

@@ -5,10 +5,12 @@ use super::message::{has_calls_to_render, with_separate_calls};
 use super::options::{RenderOptions, TemplateOptions};
 use super::probe::{self, ToolSupport};
 use super::reasoning;
+use crate::constrain::{Grammar, GrammarConstraint, TokenBytes};
 use crate::tokenizer::Tokenizer;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
@@ -23,6 +25,8 @@ pub struct ChatEncoder {
     native_calls: bool,
     end_token: u32,
     stop_tokens: Vec<u32>,
+    /// Bytes of the tokens, read when a turn first has a form.
+    token_bytes: Arc<OnceLock<Result<Arc<TokenBytes>>>>,
 }
 
 impl ChatEncoder {
@@ -55,7 +59,14 @@ impl ChatEncoder {
             native_calls,
             end_token,
             stop_tokens,
+            token_bytes: Arc::default(),
         })
+    }
+    /// Returns the constraint of a turn that one of `stop_tokens` ends. Errors: invalid, if the tokenizer cannot write
+    /// a text that the grammar requires.
+    pub fn constraint(&self, grammar: Arc<Grammar>, stop_tokens: &[u32]) -> Result<GrammarConstraint> {
+        let tokens = self.token_bytes.get_or_init(|| TokenBytes::new(&self.tokenizer).map(Arc::new)).clone()?;
+        GrammarConstraint::new(tokens, grammar, stop_tokens)
     }
     /// Returns the encoder with these options for rendering.
     #[must_use]

@@ -43,8 +43,19 @@ impl ChatTemplate {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(io_error(&path, &e)),
         }
-        let path = folder.join("tokenizer_config.json");
-        let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;
+        Self::of_config(&folder.join("tokenizer_config.json"))
+    }
+    /// Reads a file: JSON with a key `chat_template`, any other is the template itself.
+    pub fn open(path: &Path) -> Result<Self> {
+        if path.extension().is_some_and(|ending| ending == "json") {
+            return Self::of_config(path);
+        }
+        let source = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
+        Self::new(source).map_err(|e| e.at(path.display()))
+    }
+    /// Reads `chat_template` of a JSON file.
+    fn of_config(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
         let config: serde_json::Value =
             serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: {e}", path.display())))?;
         let template = match &config["chat_template"] {
@@ -54,7 +65,7 @@ impl ChatTemplate {
             other => other,
         };
         let source = template.as_str().ok_or_else(|| {
-            Error::invalid(format!("{} has no chat template", folder.display()))
+            Error::invalid(format!("{} has no chat template", path.display()))
                 .help("add `chat_template.jinja`; base models have none")
         })?;
         Self::new(source).map_err(|e| e.at(path.display()))

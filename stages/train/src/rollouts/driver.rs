@@ -111,7 +111,10 @@ impl<'a> RolloutDriver<'_, 'a> {
             let live = LiveEpisode::start(self.model, self.environment, problem, job, order, seed);
             match live.map_err(|e| e.at(format!("problem `{}`", problem.id)))? {
                 EpisodePoll::Ready(live) => self.launch(flow, live)?,
-                EpisodePoll::Pending(live) => flow.waiting.push(live),
+                EpisodePoll::Pending(mut live) => {
+                    live.set_supports_forms(self.sampler.supports_constraints());
+                    flow.waiting.push(live);
+                }
                 EpisodePoll::Done(live) => self.finish(flow, live)?,
             }
         }
@@ -161,6 +164,9 @@ impl<'a> RolloutDriver<'_, 'a> {
                 id
             }
         };
+        if let Some(constraint) = live.turn_constraint()? {
+            self.sampler.constrain(id, constraint)?;
+        }
         live.sequence = Some(id);
         flow.decoding.insert(id, live);
         Ok(())

@@ -11,7 +11,7 @@ use trainyard_envs::environments::{family, line};
 use trainyard_envs::{Environment, ToolHost, Toolbox};
 use trainyard_harness::Harness;
 use trainyard_learn::{ProgramCalls, Rollout};
-use trainyard_tables::{EpisodeStatus, SamplingParams, StopReason};
+use trainyard_tables::{EpisodeStatus, SamplingParams, StopReason, Trajectory};
 
 /// Returns whether Python 3 is installed; tests that need it are skipped otherwise.
 fn python() -> bool {
@@ -72,8 +72,13 @@ fn plain_sums(native: &[Rollout]) -> Vec<usize> {
 }
 
 /// Removes the program counts from the rows.
+/// Returns rollouts without what a program adds, and without the check, which names the environment's own verifier.
 fn plain(rollouts: Vec<Rollout>) -> Vec<Rollout> {
-    rollouts.into_iter().map(|one| Rollout { calls: ProgramCalls::default(), ..one }).collect()
+    let one = |rollout: Rollout| {
+        let trajectory = Trajectory { answer_check: None, ..rollout.trajectory };
+        Rollout { calls: ProgramCalls::default(), trajectory, ..rollout }
+    };
+    rollouts.into_iter().map(one).collect()
 }
 
 #[test]
@@ -81,7 +86,7 @@ fn an_agent_in_any_form_gives_the_bits_of_the_native_path() {
     if !python() {
         return;
     }
-    let native = roll(&*environment(), 64, 8).unwrap();
+    let native = plain(roll(&*environment(), 64, 8).unwrap());
     let sure = plain_sums(&native);
     for api in ["chat", "responses", "anthropic"] {
         let rollouts = roll(&*harness(json!({"options": {"api": api}})), 4, 8).unwrap();
@@ -125,6 +130,31 @@ fn concurrent_and_refused_calls_are_counted() {
     assert!(calls("refused").iter().any(|calls| calls.refused == 1));
     assert!(calls("cold").iter().any(|calls| calls.ignored > 0));
     assert!(calls("together").iter().any(|calls| calls.segments > 2));
+}
+
+#[test]
+fn turns_of_a_given_form_record_both_probabilities() {
+    if !python() {
+        return;
+    }
+    let rollouts = roll(&*habit("chooses"), 2, 2).unwrap();
+    let mut generator = half_trained().generator(1).unwrap();
+    let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
+    for one in &rollouts {
+        let row = &one.trajectory;
+        assert_eq!((row.stop_reason, one.calls.segments, one.calls.refused), (StopReason::Answer, 1, 1));
+        // Of `"yes"` or `"no"` only the first letter is a choice, of `"only"` nothing.
+        let learned: Vec<usize> = (0..one.mask.len()).filter(|t| one.mask[*t]).collect();
+        assert_eq!(learned, [one.turns[0].first + 1]);
+        assert_eq!(one.turns[1].end - one.turns[1].first, 7, "six characters and the end");
+        let free = generator.logprobs_of(&[&row.token_ids], &sampling).unwrap().remove(0).logprobs;
+        let logprobs = row.logprobs.as_ref().unwrap();
+        for t in (0..one.mask.len()).filter(|t| row.loss_mask[*t]) {
+            assert_eq!(one.old_logprobs[t], f64::from(free[t]), "token {t}");
+            assert_eq!(logprobs[t] == 0.0, !one.mask[t], "token {t}");
+            assert!(f64::from(logprobs[t]) > one.old_logprobs[t], "token {t}");
+        }
+    }
 }
 
 #[test]
@@ -173,7 +203,7 @@ fn example(program: &str, python: &str) -> Box<dyn Environment> {
 }
 
 fn plays_as_native(program: &str, python: &str, running: usize) {
-    let native = roll(&*environment(), 64, 6).unwrap();
+    let native = plain(roll(&*environment(), 64, 6).unwrap());
     let rollouts = plain(roll(&*example(program, python), running, 6).unwrap());
     for i in plain_sums(&native) {
         assert_eq!(rollouts[i].trajectory.token_ids, native[i].trajectory.token_ids, "{program}");

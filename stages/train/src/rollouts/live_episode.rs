@@ -308,6 +308,10 @@ impl<'a> LiveEpisode<'a> {
                     self.close(StopReason::Turns);
                     return Ok(EpisodePoll::Done(self));
                 }
+                if let Err(refusal) = self.check_form(request.form.as_ref()) {
+                    self.step = Some(self.episode.refuse(refusal)?);
+                    return Ok(EpisodePoll::Pending(self));
+                }
                 if self.continue_request(request, limits.episode_tokens)? {
                     return Ok(EpisodePoll::Ready(self));
                 }

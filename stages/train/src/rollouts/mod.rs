@@ -27,6 +27,7 @@ mod segment;
 pub mod steps;
 #[cfg(test)]
 mod tests;
+mod turn_forms;
 
 pub use draw::draw_key;
 pub use driver::RolloutDriver;

@@ -14,9 +14,6 @@ use trainyard_lm::generate::SequenceState;
 use trainyard_lm::template::TokenizedConversation;
 use trainyard_tables::Message;
 
-/// Number of tokens at the end of a generation prompt that may open a thought.
-const OPENING_TOKENS: usize = 32;
-
 impl<'a> LiveEpisode<'a> {
     /// Returns whether the sequence decodes a segment other than the current one.
     pub(super) fn is_decoding_other(&self) -> bool {
@@ -39,6 +36,7 @@ impl<'a> LiveEpisode<'a> {
             return Err(Error::bug("a program sends a request where the environment keeps the conversation"));
         };
         program.max_tokens = request.max_tokens;
+        program.form.clone_from(&request.form);
         let continues =
             |segment: &ConversationSegment<'_>| segment.is_continued_by(&request.messages, request.tools.as_deref());
         // The longest segment is chosen, so that a conversation continues and not the one from which it branched.
@@ -118,7 +116,7 @@ impl<'a> LiveEpisode<'a> {
         let tokenizer = program.chat.tokenizer();
         let texts = ids.iter().map(|id| tokenizer.decode(&[*id])).collect::<Result<Vec<String>>>()?;
         let logprobs = state.logprobs[first..].to_vec();
-        let opened = tokenizer.decode(&prompt[prompt.len().saturating_sub(OPENING_TOKENS)..])?;
+        let opened = program.prompt_end(prompt)?;
         let (prompt, ids) = (prompt.to_vec(), ids.to_vec());
         self.episode.record_tokens(TurnTokens { prompt, opened, ids, texts, logprobs, cut: self.truncated });
         Ok(())

@@ -7,6 +7,10 @@ use super::segment::ConversationSegment;
 use trainyard_core::{Error, Result};
 use trainyard_learn::ProgramCalls;
 use trainyard_lm::template::ChatEncoder;
+use trainyard_tables::TurnForm;
+
+/// Number of tokens at the end of a generation prompt that may open a thought.
+const OPENING_TOKENS: usize = 32;
 
 /// State of a program's episode in addition to its current segment.
 pub struct ProgramSegments<'a> {
@@ -21,6 +25,10 @@ pub struct ProgramSegments<'a> {
     pub(super) switches: usize,
     /// Token limit of the open turn.
     pub(super) max_tokens: Option<usize>,
+    /// Form of the open turn.
+    pub(super) form: Option<TurnForm>,
+    /// Whether the sampler can give turns a form.
+    pub(super) supports_forms: bool,
     pub(super) counts: ProgramCalls,
 }
 
@@ -32,7 +40,21 @@ impl<'a> ProgramSegments<'a> {
                 .help("use a strategy that samples whole episodes, such as `independent`"));
         }
         let (others, counts) = (Vec::new(), ProgramCalls::default());
-        Ok(Self { chat, other_segments: others, current: None, decoding: None, switches: 0, max_tokens: None, counts })
+        Ok(Self {
+            chat,
+            other_segments: others,
+            current: None,
+            decoding: None,
+            switches: 0,
+            max_tokens: None,
+            form: None,
+            supports_forms: false,
+            counts,
+        })
+    }
+    /// Returns the text at the end of a prompt, which may open a thought.
+    pub fn prompt_end(&self, prompt: &[u32]) -> Result<String> {
+        self.chat.tokenizer().decode(&prompt[prompt.len().saturating_sub(OPENING_TOKENS)..])
     }
     /// Counts the turns of the other segments.
     pub fn turns(&self) -> usize {

@@ -11,7 +11,7 @@ use trainyard_envs::rewards::VERDICT;
 use trainyard_envs::{CallCounts, Environment};
 use trainyard_learn::{ProgramCalls, Rollout, TurnSummary};
 use trainyard_lm::folder::ModelFolder;
-use trainyard_lm::generate::SequenceState;
+use trainyard_lm::generate::{ConstrainedToken, SequenceState};
 use trainyard_lm::template::{ConversationTokens, TokenizedConversation};
 use trainyard_tables::{EpisodeStatus, Message, Problem, SamplingParams, Trajectory};
 
@@ -99,11 +99,16 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
     // An outcome that ends with a tool call (a limit, a failure) counts that call; observations counted the others.
     trajectory.tool_calls = trajectory.tool_calls.max(outcome.tool_calls);
     trajectory.tool_errors = trajectory.tool_errors.max(outcome.tool_errors);
-    tokens.fill(&mut trajectory);
+    let constrained = tokens.fill(&mut trajectory);
     let (scaffolded, fork_of) = (!job.scaffold.is_empty(), origin.map(|o| o.sample));
     let CallCounts { dropped, refused, ignored } = outcome.calls;
     let calls = ProgramCalls { dropped, refused, ignored, ..calls };
-    Ok(Rollout { problem: job.problem, turns, correct, given, scaffolded, fork_of, calls, ..Rollout::new(trajectory) })
+    let mut rollout =
+        Rollout { problem: job.problem, turns, correct, given, scaffolded, fork_of, calls, ..Rollout::new(trajectory) };
+    for ConstrainedToken { at, free_logprob, only } in constrained {
+        rollout.set_constrained(at, free_logprob, only);
+    }
+    Ok(rollout)
 }
 
 /// Rebuilds the conversation with the plain prompt; sampled turns keep their tokens.
@@ -147,6 +152,8 @@ struct TokenColumns {
     /// `None` if the sampler returns no entropies.
     entropies: Option<Vec<f32>>,
     versions: Vec<u32>,
+    /// Tokens of turns whose form a program gave.
+    constrained: Vec<ConstrainedToken>,
 }
 
 impl TokenColumns {
@@ -156,6 +163,7 @@ impl TokenColumns {
         let length = encoded.token_ids.len();
         let (mut logprobs, mut versions) = (vec![0.0; length], Vec::new());
         let mut entropies = Some(vec![0.0; length]);
+        let mut constrained = Vec::new();
         for (first, state) in sampled {
             let part = first..first + state.token_ids.len();
             if encoded.token_ids.get(part.clone()) != Some(state.token_ids.as_slice()) {
@@ -175,12 +183,13 @@ impl TokenColumns {
                 }
                 unknown => *unknown = None,
             }
+            constrained.extend(moved(&state.constrained, first));
             versions.resize(first, versions.last().copied().unwrap_or(0));
             versions.extend(state.weights_version);
         }
         versions.resize(length, versions.last().copied().unwrap_or(0));
         let logprobs = logprobs.iter().all(|logprob| !logprob.is_nan()).then_some(logprobs);
-        Ok(Self { logprobs, entropies, versions, encoded })
+        Ok(Self { logprobs, entropies, versions, constrained, encoded })
     }
     /// Appends the columns of a later segment, whose context does not include these tokens.
     fn append(mut self, next: Self) -> Self {
@@ -190,6 +199,7 @@ impl TokenColumns {
         self.entropies = joined(self.entropies, next.entropies);
         self.versions.resize(first, self.versions.last().copied().unwrap_or(0));
         self.versions.extend(next.versions);
+        self.constrained.extend(moved(&next.constrained, first));
         self
     }
     /// Replaces the prompt, and moves the columns and the turns after it.
@@ -211,9 +221,12 @@ impl TokenColumns {
             logprobs: self.logprobs.map(after),
             entropies: self.entropies.map(after),
             versions,
+            // Only programs give turns a form, and their episodes have no scaffold.
+            constrained: Vec::new(),
         })
     }
-    fn fill(self, t: &mut Trajectory) {
+    /// Writes the columns into a row, and returns the constrained tokens, which a row does not hold.
+    fn fill(self, t: &mut Trajectory) -> Vec<ConstrainedToken> {
         t.prompt_tokens = self.encoded.prompt_tokens as u32;
         t.token_ids = self.encoded.token_ids;
         t.loss_mask = self.encoded.loss_mask;
@@ -222,7 +235,13 @@ impl TokenColumns {
         t.logprobs = self.logprobs;
         t.entropies = self.entropies;
         t.weights_version = Some(self.versions);
+        self.constrained
     }
+}
+
+/// Returns constrained tokens of a sequence that begins at `first`.
+fn moved(tokens: &[ConstrainedToken], first: usize) -> impl Iterator<Item = ConstrainedToken> + '_ {
+    tokens.iter().map(move |token| ConstrainedToken { at: token.at + first, ..*token })
 }
 
 /// Concatenates two columns; `None` if either is unknown.

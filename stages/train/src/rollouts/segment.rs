@@ -45,6 +45,7 @@ impl<'a> ConversationSegment<'a> {
             state.loss_mask[..shared].copy_from_slice(&earlier.loss_mask[..shared]);
             state.logprobs[..shared].copy_from_slice(&earlier.logprobs[..shared]);
             state.weights_version[..shared].copy_from_slice(&earlier.weights_version[..shared]);
+            state.constrained.splice(..0, earlier.constrained.iter().filter(|token| token.at < shared).copied());
             if earlier.entropies.len() >= shared && state.entropies.len() >= shared {
                 state.entropies[..shared].copy_from_slice(&earlier.entropies[..shared]);
             } else {
@@ -62,5 +63,38 @@ impl<'a> ConversationSegment<'a> {
     pub fn sampled(&self, message: &Message) -> Option<&Message> {
         let at = self.known.iter().rposition(|known| known.role == "assistant" && same(known, message))?;
         self.conversation.messages().get(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tiny_model;
+    use trainyard_lm::generate::ConstrainedToken;
+
+    #[test]
+    fn resumed_segment_keeps_the_constrained_tokens_of_its_earlier_sequence() {
+        let state = |length: usize, constrained: &[usize]| SequenceState {
+            token_ids: vec![1; length],
+            loss_mask: vec![true; length],
+            turn: vec![0; length],
+            logprobs: vec![0.0; length],
+            entropies: vec![0.0; length],
+            weights_version: vec![0; length],
+            constrained: constrained
+                .iter()
+                .map(|at| ConstrainedToken { at: *at, free_logprob: -1.0, only: false })
+                .collect(),
+            prompt_tokens: 0,
+            finish: None,
+            fork_of: None,
+        };
+        let model = tiny_model(16, 1, 1);
+        let mut segment = ConversationSegment::new(TokenizedConversation::new(&model.chat, None));
+        segment.store_samples(state(4, &[1, 3]));
+        segment.store_samples(state(7, &[5, 6]));
+        assert_eq!(segment.past.len(), 1, "both sequences have the same context");
+        let found: Vec<usize> = segment.past[0].1.constrained.iter().map(|token| token.at).collect();
+        assert_eq!(found, [1, 3, 5, 6]);
     }
 }

@@ -1,5 +1,6 @@
 //! Defines the options of `engine/trl`.
 
+use super::vllm::VllmOptions;
 use crate::rollouts::RolloutOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,9 @@ pub struct TrlConfig {
     /// For `grpo`: sampling of episodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutOptions>,
+    /// For `grpo`: drawing by vLLM; null = by `generate` of transformers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vllm: Option<VllmOptions>,
 }
 
 impl Default for TrlConfig {
@@ -102,6 +106,7 @@ impl Default for TrlConfig {
             template: TemplateOptions::default(),
             rewards: Value::Null,
             rollout: None,
+            vllm: None,
         }
     }
 }
@@ -118,6 +123,9 @@ const RESERVED_KEYS: [(&str, &str); 8] = [
     ("seed", "seed"),
 ];
 
+/// Prefix of the keys of TRL's config that the option `vllm` sets.
+const VLLM_PREFIX: &str = "vllm_";
+
 /// Further keys that options of the stage set with `grpo`.
 const RESERVED_ROLLOUT_KEYS: [(&str, &str); 12] = [
     ("generation_kwargs", "rollout"),
@@ -131,7 +139,7 @@ const RESERVED_ROLLOUT_KEYS: [(&str, &str); 12] = [
     ("top_k", "rollout.top_k"),
     ("top_p", "rollout.top_p"),
     ("use_transformers_continuous_batching", "rollout"),
-    ("use_vllm", "rollout"),
+    ("use_vllm", "vllm"),
 ];
 
 impl TrlConfig {
@@ -139,6 +147,8 @@ impl TrlConfig {
     fn rollout_problems(&self) -> Vec<OptionProblem> {
         if self.method == TrlMethod::Grpo {
             let mut problems = self.template.problems("/template");
+            let episode_tokens = self.rollout.as_ref().map_or(0, |rollout| rollout.max_episode_tokens as u64);
+            problems.extend(self.vllm.iter().flat_map(|vllm| vllm.problems(episode_tokens)));
             let Some(rollout) = &self.rollout else { return problems };
             problems.extend(rollout.problems("/rollout"));
             if rollout.group_size > 0 && !self.batch_rows.is_multiple_of(rollout.group_size) {
@@ -156,12 +166,26 @@ impl TrlConfig {
             ("template", !self.template.is_default()),
             ("rewards", !self.rewards.is_null()),
             ("rollout", self.rollout.is_some()),
+            ("vllm", self.vllm.is_some()),
         ];
         let unread = |(key, _): (&str, bool)| {
             let message = format!("`{}` runs no episodes and does not read `{key}`", self.method.name());
             OptionProblem::new(format!("/{key}"), message).help("remove it, or use `method: grpo`")
         };
         given.into_iter().filter(|(_, given)| *given).map(unread).collect()
+    }
+    /// Returns a problem for each key of `config` that another option sets.
+    fn reserved_problems(&self) -> Vec<OptionProblem> {
+        let is_grpo = self.method == TrlMethod::Grpo;
+        let rollout_keys = if is_grpo { &RESERVED_ROLLOUT_KEYS[..] } else { &[] };
+        let named = RESERVED_KEYS.iter().chain(rollout_keys).copied();
+        let named = named.filter(|(key, _)| self.config.contains_key(*key));
+        let vllm_keys = self.config.keys().filter(|key| is_grpo && key.starts_with(VLLM_PREFIX));
+        let problem = |(key, option): (&str, &str)| {
+            let problem = OptionProblem::new(format!("/config/{key}"), format!("`{key}` is set by the stage"));
+            problem.help(format!("use the option `{option}`"))
+        };
+        named.chain(vllm_keys.map(|key| (key.as_str(), "vllm"))).map(problem).collect()
     }
     /// Returns all problems that the options have without their parts and inputs.
     pub fn all_problems(&self) -> Vec<OptionProblem> {
@@ -185,12 +209,7 @@ impl TrlConfig {
             let problem = OptionProblem::new("/version", format!("`{}` is not a version", self.version));
             problems.push(problem.help("write for example `1` or `1.16`, in quotes"));
         }
-        let rollout_keys = if self.method == TrlMethod::Grpo { &RESERVED_ROLLOUT_KEYS[..] } else { &[] };
-        for (key, option) in RESERVED_KEYS.iter().chain(rollout_keys).filter(|(key, _)| self.config.contains_key(*key))
-        {
-            let problem = OptionProblem::new(format!("/config/{key}"), format!("`{key}` is set by the stage"));
-            problems.push(problem.help(format!("use the option `{option}`")));
-        }
+        problems.extend(self.reserved_problems());
         problems.extend(self.rollout_problems());
         problems
     }
@@ -227,8 +246,13 @@ mod tests {
             |rollout: Value, config: Value| places(json!({"method": "grpo", "rollout": rollout, "config": config}));
         assert!(grpo(json!({}), json!({"beta": 0.1, "loss_type": "grpo"})).is_empty());
         assert_eq!(grpo(json!({"group_size": 3}), json!({})), ["/rollout/group_size"]);
-        let reserved = json!({"num_generations": 2, "top_p": 0.5, "use_vllm": true});
-        assert_eq!(grpo(json!({}), reserved), ["/config/num_generations", "/config/top_p", "/config/use_vllm"]);
+        let reserved = json!({"num_generations": 2, "top_p": 0.5, "use_vllm": true, "vllm_mode": "server"});
+        let places_of_keys = ["num_generations", "top_p", "use_vllm", "vllm_mode"].map(|key| format!("/config/{key}"));
+        assert_eq!(grpo(json!({}), reserved), places_of_keys);
+        assert_eq!(places(json!({"vllm": {}})), ["/vllm"], "`sft` draws nothing");
+        let vllm = |options: Value| places(json!({"method": "grpo", "rollout": {}, "vllm": options}));
+        assert!(vllm(json!({})).is_empty());
+        assert_eq!(vllm(json!({"max_model_length": 700})), ["/vllm/max_model_length"]);
         assert!(places(json!({"config": {"num_generations": 2}})).is_empty(), "TRL itself refuses it for `sft`");
     }
 

@@ -2,6 +2,7 @@
 
 mod config;
 mod prepared;
+mod vllm;
 
 use crate::results;
 use crate::rollouts;
@@ -21,8 +22,11 @@ use trainyard_envs::{EnvironmentParts, ToolHost};
 use trainyard_process::OneShotFolder;
 
 /// Names and sources of the program that runs TRL and of its modules.
-const DRIVER: [(&str, &str); 2] =
-    [("trl_engine.py", include_str!("trl_engine.py")), ("trl_practice.py", include_str!("trl_practice.py"))];
+const DRIVER: [(&str, &str); 3] = [
+    ("trl_engine.py", include_str!("trl_engine.py")),
+    ("trl_practice.py", include_str!("trl_practice.py")),
+    ("trl_vllm.py", include_str!("trl_vllm.py")),
+];
 
 /// The stage kind, with the environments and rewards for rollouts.
 pub struct TrlTrainer {

@@ -9,6 +9,8 @@ import os
 import socket
 import sys
 
+from trl_vllm import VllmTurns
+
 STATE = "trainyard_rewards.json"
 
 
@@ -43,15 +45,17 @@ class Practice:
         opened = self.stage.ask(open={})["opened"]
         self.components, self.stop = opened["rewards"], opened["stop"]
         self.rollout = options["rollout"]
+        self.vllm = VllmTurns(options["vllm"], self.stop) if options.get("vllm") else None
         self.round = (-1, 0)
 
     def arguments(self):
         names = ("temperature", "top_p", "top_k")
-        return {name: self.rollout[name] for name in names} | {
+        chosen = {name: self.rollout[name] for name in names} | {
             "num_generations": self.rollout["group_size"],
             "max_completion_length": self.rollout["max_episode_tokens"],
             "reward_weights": [weight for _, weight in self.components],
         }
+        return chosen | (self.vllm.arguments() if self.vllm else {})
 
     def play(self, prompts, trainer):
         """The rollout function. A prompt is the name of its problem."""
@@ -62,6 +66,8 @@ class Practice:
         step, round = self.round
         self.round = (step, round + 1) if step == trainer.state.global_step else (trainer.state.global_step, 0)
         step, round = self.round
+        if self.vllm:
+            self.vllm.forget()
         heard = self.stage.ask(play={"step": step, "round": round, "problems": groups, "members": size})
         while "say" in heard:
             heard = self.stage.ask(said=self.say(heard["say"], trainer))
@@ -69,13 +75,15 @@ class Practice:
         return {
             "prompt_ids": [one["prompt"] for one in episodes],
             "completion_ids": [one["completion"] for one in episodes],
-            "logprobs": None,
+            "logprobs": [self.vllm.logprobs(one) for one in episodes] if self.vllm else None,
             "env_mask": [one["mask"] for one in episodes],
             "scored": [one["rewards"] for one in episodes],
         }
 
     def say(self, turns, trainer):
         """The next turns of sequences, drawn together."""
+        if self.vllm:
+            return self.vllm.say(turns, trainer, self.cut)
         import torch
         from trl.models import unwrap_model_for_generation
 

@@ -1,11 +1,9 @@
 //! Shows one artifact: its producer, inputs, files, columns under their names in SQL, and a preview, all from the
-//! manifest; or one of its rows in full.
+//! manifest.
 
-use super::fetch;
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
 use crate::names::{self, ResolvedOutput};
-use crate::output::conversation;
 use crate::output::human::{print_json, print_text, table};
 use crate::output::metrics::row_text;
 use crate::session::AppSession;
@@ -14,15 +12,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use trainyard_core::artifact::{ColumnStats, TableSummary};
 use trainyard_core::units::format_size;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Comparison, Result};
 
 /// Column with further columns of imported rows, as JSON text.
 const META: &str = "meta";
 /// Maximum characters of a cell in the preview.
 const CELL: usize = 60;
 
-/// Prints an output as its manifest describes it. `rows` limits the preview.
-pub fn run(session: &AppSession, artifact: &str, rows: usize, format: OutputFormat) -> Result<CliExit> {
+/// Parts of an artifact's page.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// Maximum number of rows in the preview.
+    pub rows: usize,
+    /// Whether the metrics and comparisons of the stage are listed.
+    pub metrics: bool,
+}
+
+/// Prints an output as its manifest describes it.
+pub fn run(session: &AppSession, artifact: &str, shown: Shown, format: OutputFormat) -> Result<CliExit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     match format {
         OutputFormat::Json => {
@@ -34,42 +41,26 @@ pub fn run(session: &AppSession, artifact: &str, rows: usize, format: OutputForm
                 "output": found.output(),
             }))?;
         }
-        OutputFormat::Text => print_text(&text(&found, rows)),
+        OutputFormat::Text => print_text(&text(&found, shown)),
     }
     Ok(CliExit::Done)
 }
 
-/// Prints the row number `row` in full, counted from 0: a trajectory as a conversation, another row as a record.
-pub fn row(session: &AppSession, artifact: &str, row: usize, format: OutputFormat) -> Result<CliExit> {
-    let found = session.block_on(names::artifact(&session.store, artifact))?;
-    let (_folder, table) = fetch::table(session, artifact, &found)?;
-    let Some(cells) = trainyard_tables::rows_as_json(&table, row, 1)?.pop() else {
-        let rows = trainyard_tables::row_count(&table)?;
-        return Err(
-            Error::invalid(format!("{artifact} has no row {row}: it has {rows} rows")).help("rows are counted from 0")
-        );
-    };
-    match format {
-        OutputFormat::Json => print_json(&cells)?,
-        OutputFormat::Text => print_text(&conversation::row(&cells)),
-    }
-    Ok(CliExit::Done)
-}
-
-fn text(found: &ResolvedOutput, rows: usize) -> String {
+/// Formats the page of an artifact, with its rows first.
+fn text(found: &ResolvedOutput, shown: Shown) -> String {
     let (manifest, output) = (&found.manifest, found.output());
-    let mut text = format!("{} of {} {} ({})\n", found.port, manifest.kind, manifest.stage_digest.short(), output.kind);
+    let mut text = format!("{} of {} {} ({})", found.port, manifest.kind, manifest.stage_digest.short(), output.kind);
+    if let Some(summary) = &output.table {
+        preview(&mut text, summary, shown.rows);
+        text.push_str("\n\n`--row N`, `--id ID` and `--where EXPRESSION` print rows in full");
+        columns(&mut text, summary);
+        text.push('\n');
+    }
     let by = &manifest.provenance;
-    let _ = writeln!(text, "made by run {} stage {} attempt {}", by.run, by.stage, by.attempt);
+    let _ = writeln!(text, "\nmade by run {} stage {} attempt {}", by.run, by.stage, by.attempt);
     for (port, inputs) in &manifest.inputs {
         let list: Vec<String> = inputs.iter().map(|i| format!("{}/{}", i.stage_digest.short(), i.output)).collect();
         let _ = writeln!(text, "from {port} = {}", list.join(", "));
-    }
-    for (name, value) in &manifest.metrics {
-        let _ = writeln!(text, "metric {name} = {value}");
-    }
-    for row in &manifest.comparisons {
-        let _ = writeln!(text, "comparison {}", row_text(row));
     }
     for (name, value) in &output.metadata {
         let _ = writeln!(text, "{name} = {value}");
@@ -77,12 +68,34 @@ fn text(found: &ResolvedOutput, rows: usize) -> String {
     let files: Vec<Vec<String>> =
         output.files.iter().map(|f| vec![f.path.clone(), format_size(f.size), f.digest.short().into()]).collect();
     let _ = write!(text, "\n{}", table(&["file", "size", "digest"], &files));
-    if let Some(summary) = &output.table {
-        columns(&mut text, summary);
-        preview(&mut text, summary, rows);
-        text.push_str("\n\n`--row N` prints one row in full");
-    }
+    measured(&mut text, &manifest.metrics, &manifest.comparisons, shown.metrics);
     text
+}
+
+/// Lists the metrics and comparisons of the stage, or says how many there are.
+fn measured(text: &mut String, metrics: &BTreeMap<String, f64>, comparisons: &[Comparison], is_listed: bool) {
+    let counted = |count: usize, name: &str| (count > 0).then(|| format!("{count} {name}{}", plural(count)));
+    let counts: Vec<String> =
+        [counted(metrics.len(), "metric"), counted(comparisons.len(), "comparison")].into_iter().flatten().collect();
+    if counts.is_empty() {
+        return;
+    }
+    let _ = write!(text, "\n\n{} of the stage", counts.join(" and "));
+    if !is_listed {
+        text.push_str(": `--metrics` lists them");
+        return;
+    }
+    text.push(':');
+    for (name, value) in metrics {
+        let _ = write!(text, "\n  {name} = {value}");
+    }
+    for row in comparisons {
+        let _ = write!(text, "\n  {}", row_text(row));
+    }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 fn columns(text: &mut String, summary: &TableSummary) {
@@ -172,6 +185,25 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_are_listed_on_request() {
+        let metrics = BTreeMap::from([("accuracy".to_string(), 0.5), ("rows".to_string(), 4.0)]);
+        let rows = [Comparison { a: Some(0.7), b: Some(0.5), ..Comparison::of("accuracy") }];
+        let text = |rows: &[Comparison], is_listed| {
+            let mut text = String::new();
+            measured(&mut text, &metrics, rows, is_listed);
+            text
+        };
+        assert_eq!(text(&[], false), "\n\n2 metrics of the stage: `--metrics` lists them");
+        assert_eq!(
+            text(&rows, true),
+            "\n\n2 metrics and 1 comparison of the stage:\n  accuracy = 0.5\n  rows = 4\n  accuracy 0.500 → 0.700"
+        );
+        let mut none = String::new();
+        measured(&mut none, &BTreeMap::new(), &[], true);
+        assert_eq!(none, "");
+    }
 
     #[test]
     fn sql_names_and_types_of_columns() {

@@ -2,7 +2,7 @@
 
 use crate::import::format::{ImportFormat, ImportRow, ImportedRows, RowConverter, names, sorted};
 use crate::import::rows::files::ImportFile;
-use crate::import::rows::{RawRow, RowIter, open};
+use crate::import::rows::{RawRow, RowContent, RowIter, open};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
@@ -30,15 +30,15 @@ impl RenamedRow {
             found.into_iter().filter_map(|(name, value)| Some((name.clone(), columns.insert(name.clone(), value)?)));
         Self { displaced: displaced.collect(), columns }
     }
+    /// Returns the columns that the format does not read, without those that are null.
+    pub fn further<'r>(&'r self, format: &'r dyn ImportFormat) -> impl Iterator<Item = (&'r String, &'r Value)> {
+        let unread = self.columns.iter().filter(|(name, _)| !format.reads(name, &self.columns));
+        unread.chain(&self.displaced).filter(|(_, value)| !value.is_null())
+    }
     /// Returns the columns that the format does not read, as JSON text of an object, or `None` without such columns.
     /// Null columns are left out, since files of columns do not distinguish them from missing ones.
     pub fn further_columns(&self, format: &dyn ImportFormat) -> Result<Option<String>> {
-        let unread = self.columns.iter().filter(|(name, _)| !format.reads(name, &self.columns));
-        let kept: BTreeMap<&String, Value> = unread
-            .chain(&self.displaced)
-            .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| (name, sorted(value)))
-            .collect();
+        let kept: BTreeMap<&String, Value> = self.further(format).map(|(name, value)| (name, sorted(value))).collect();
         let text = (!kept.is_empty()).then(|| serde_json::to_string(&kept)).transpose();
         text.map_err(|e| Error::bug(format!("columns of a row have no JSON form: {e}")))
     }
@@ -54,14 +54,34 @@ pub fn convert(
     converter: &RowConverter<'_>,
 ) -> Result<ImportedRows> {
     let line = row.line;
+    let has_text_only = matches!(row.content, RowContent::TextCells(_));
     let own = row.content.columns().map_err(Error::data)?;
     let absent = renamed.iter().find(|(_, column)| !own.contains_key(*column));
     let absent = absent.map(|(name, column)| missing_column(name, column, &names(&own)));
-    let RenamedRow { columns, displaced } = RenamedRow::new(own, renamed);
+    let RenamedRow { mut columns, displaced } = RenamedRow::new(own, renamed);
+    if has_text_only {
+        columns.iter_mut().for_each(|(name, cell)| read_number(name, cell, format));
+    }
     let row = ImportRow { columns, line, place };
     let rows = converter(&row).map_err(|e| absent.unwrap_or(e))?;
     let meta = RenamedRow { columns: row.columns, displaced }.further_columns(format)?;
     Ok(rows.with_meta(meta.as_deref()))
+}
+
+/// Column that formats read as a number.
+const LEVEL: &str = "level";
+
+/// Replaces the text of a cell by the number or truth value that it is, in the columns that the format does not read
+/// and in `level`. Formats read the other columns as text: the answer `1.50` stays as it is.
+fn read_number(name: &str, cell: &mut Value, format: &dyn ImportFormat) {
+    let is_read = format.columns().is_empty() || format.columns().contains(&name);
+    let Value::String(text) = &*cell else { return };
+    if is_read && name != LEVEL {
+        return;
+    }
+    if let Ok(value @ (Value::Number(_) | Value::Bool(_))) = serde_json::from_str(&text.trim().to_lowercase()) {
+        *cell = value;
+    }
 }
 
 /// Returns the rows of a file. If the file cannot be opened, the only item is the error.
@@ -86,7 +106,7 @@ pub fn absent_column(files: &[ImportFile], renamed: &BTreeMap<String, String>) -
     }
     let mut known = BTreeSet::new();
     for row in files.iter().flat_map(rows).take(ROWS) {
-        known.extend(row?.content.columns().unwrap_or_default().into_iter().map(|(name, _)| name));
+        known.extend(row?.content.names());
         if renamed.values().all(|column| known.contains(column)) {
             return Ok(None);
         }
@@ -139,5 +159,21 @@ mod tests {
         let own = json!({"prompt": [], "ability": "math", "extra_info": {"index": 1, "topic": "sums"}});
         let all = r#"{"ability":"math","extra_info":{"index":1,"topic":"sums"}}"#;
         assert_eq!(kept("verl", own, &[]).as_deref(), Some(all));
+    }
+
+    #[test]
+    fn cells_become_numbers_where_formats_read_no_text() {
+        let read = |format_name: &str, name: &str, text: &str| {
+            let mut cell = Value::from(text);
+            read_number(name, &mut cell, format(format_name).unwrap());
+            cell
+        };
+        assert_eq!(read("jsonl", "quality", "0.5"), json!(0.5));
+        assert_eq!(read("jsonl", "checked", "TRUE"), json!(true));
+        assert_eq!(read("jsonl", "level", " 3"), json!(3));
+        for (name, text) in [("answer", "1.50"), ("question", "12"), ("id", "7"), ("lang", "de"), ("zip", "01234")] {
+            assert_eq!(read("jsonl", name, text), json!(text), "{name}");
+        }
+        assert_eq!(read("openai", "lang", "null"), json!("null"));
     }
 }

@@ -3,10 +3,12 @@
 
 pub mod columns;
 pub mod detect;
+pub mod first_rows;
 pub mod ids;
 pub mod quarantine;
 pub mod tables;
 
+pub use first_rows::FirstRows;
 pub use ids::DuplicatePolicy;
 pub use quarantine::{ImportErrorPolicy, QuarantinedRow};
 pub use tables::ImportTables;

@@ -1,6 +1,6 @@
 //! Lists the files that a source names, in an order that depends only on their names.
 
-use super::ENDINGS;
+use super::{DELIMITED_ENDINGS, ENDINGS};
 use crate::import::format::ImportFormat;
 use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
@@ -46,12 +46,20 @@ pub fn source_files(source: &Path, format: Option<&dyn ImportFormat>, split: &st
 }
 
 /// Returns the files of a folder, sorted, that belong to a split: the file of the format if present, else files of rows
-/// by their names.
-pub fn of_split(mut names: Vec<String>, format: Option<&dyn ImportFormat>, split: &str) -> Vec<String> {
+/// by their names. Files of separated cells count only without others, because many folders have lists of words or
+/// scores in addition to their rows.
+pub fn of_split(names: Vec<String>, format: Option<&dyn ImportFormat>, split: &str) -> Vec<String> {
     if let Some(file) = format.and_then(|format| format.file_name(split)).filter(|file| names.contains(file)) {
         return vec![file];
     }
-    names.retain(|name| has_rows(name) && !is_of_another_split(name, split));
+    let files = with_endings(&names, &ENDINGS, split);
+    if files.is_empty() { with_endings(&names, &DELIMITED_ENDINGS, split) } else { files }
+}
+
+/// Returns the files with one of these extensions that belong to a split.
+fn with_endings(names: &[String], endings: &[&str], split: &str) -> Vec<String> {
+    let mut names = names.to_vec();
+    names.retain(|name| has_rows(name, endings) && !is_of_another_split(name, split));
     // If files of the split are present, the other files have another purpose, such as a list of words.
     if names.iter().any(|name| is_of(name, split)) {
         names.retain(|name| is_of(name, split));
@@ -59,9 +67,9 @@ pub fn of_split(mut names: Vec<String>, format: Option<&dyn ImportFormat>, split
     names
 }
 
-fn has_rows(name: &str) -> bool {
+fn has_rows(name: &str, endings: &[&str]) -> bool {
     let base = name.rsplit('/').next().unwrap_or(name).to_lowercase();
-    !METADATA_FILES.contains(&base.as_str()) && ENDINGS.iter().any(|ending| base.ends_with(ending))
+    !METADATA_FILES.contains(&base.as_str()) && endings.iter().any(|ending| base.ends_with(ending))
 }
 
 /// Returns whether a part of the path is a split's name, alone or with a suffix: `train/1.json`, `train-00000.parquet`.
@@ -104,9 +112,10 @@ fn nothing(source: &Path, format: Option<&dyn ImportFormat>, split: &str) -> Err
         return Error::invalid(format!("{}: no file matches", source.display()));
     }
     let file_name = format.and_then(|format| format.file_name(split));
+    let endings = [&ENDINGS[..], &DELIMITED_ENDINGS].concat();
     let none = file_name.map_or_else(|| "no".to_string(), |name| format!("neither `{name}` nor a"));
     Error::invalid(format!("{}: {none} file of rows of split `{split}` exists", source.display()))
-        .help(format!("files of rows end with {}; `split` chooses among them", ENDINGS.join(", ")))
+        .help(format!("files of rows end with {}; `split` chooses among them", endings.join(", ")))
 }
 
 #[cfg(test)]
@@ -145,6 +154,8 @@ mod tests {
         assert_eq!(names(shards.path(), None, "validation"), ["data/trains.json"]);
         let plain = folder(&["b.jsonl", "a.jsonl", "words.csv"]);
         assert_eq!(names(plain.path(), None, "train"), ["a.jsonl", "b.jsonl"]);
+        let tables = folder(&["train.csv", "test.csv", "train.tsv.gz", "README.md"]);
+        assert_eq!(names(tables.path(), None, "train"), ["train.csv", "train.tsv.gz"]);
         let graded = folder(&["example_model_solutions.jsonl", "test.jsonl"]);
         assert_eq!(names(graded.path(), Some("gsm8k_solutions"), "test"), ["example_model_solutions.jsonl"]);
     }

@@ -1,11 +1,12 @@
-//! Reads the rows of files: JSON Lines, lists, tables of columns, Parquet and text, optionally compressed with gzip or
-//! Zstandard. Memory contains one row at a time, except for Parquet, which is read in batches, and for an object of
-//! columns, whose rows are complete only at its end.
+//! Reads the rows of files: JSON Lines, lists, tables of columns, CSV, Parquet and text, optionally compressed with
+//! gzip or Zstandard. Memory contains one row at a time, except for Parquet, which is read in batches, and for an
+//! object of columns, whose rows are complete only at its end.
 //!
 //! [`RowContent::columns`] returns the error of a row, which affects only that row. An error of the iterator means
 //! damage after which reading cannot continue.
 
 mod bytes;
+mod delimited;
 pub mod files;
 mod lines;
 mod list;
@@ -13,7 +14,8 @@ mod open;
 pub mod remote;
 mod table;
 
-pub use open::{ENDINGS, open};
+pub use delimited::TextCells;
+pub use open::{DELIMITED_ENDINGS, ENDINGS, open};
 
 use arrow_array::RecordBatch;
 use serde::Deserialize;
@@ -42,6 +44,8 @@ pub enum RowContent {
     Json(Vec<u8>),
     /// A line of a text file: the column `text`.
     Text(Vec<u8>),
+    /// Cells of a file of separated cells.
+    TextCells(TextCells),
     /// A parsed object.
     Parsed(Map<String, Value>),
     /// A row of a batch.
@@ -55,7 +59,15 @@ impl RowContent {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Json(bytes) | Self::Text(bytes) => bytes.len(),
+            Self::TextCells(cells) => cells.bytes(),
             Self::Parsed(_) | Self::Cells(..) | Self::Unreadable(_) => 256,
+        }
+    }
+    /// Returns the names of the row's columns, also of those that are empty in this row; none of an unreadable row.
+    pub fn names(self) -> Vec<String> {
+        match self {
+            Self::TextCells(cells) => cells.names().cloned().collect(),
+            other => other.columns().unwrap_or_default().into_iter().map(|(name, _)| name).collect(),
         }
     }
     /// Returns the columns of the row, or the reason why it has no columns.
@@ -63,6 +75,7 @@ impl RowContent {
         match self {
             Self::Json(bytes) => object(&bytes),
             Self::Text(bytes) => Ok(Map::from_iter([("text".to_string(), Value::from(text(&bytes)?))])),
+            Self::TextCells(cells) => cells.columns(),
             Self::Parsed(columns) => Ok(columns),
             Self::Cells(batch, row) => match without_nulls(row_as_json(&batch, row, CellLimits::NONE)) {
                 Value::Object(columns) => Ok(columns),

@@ -1,6 +1,7 @@
 //! Opens a file of rows, and detects its compression and layout.
 
 use super::bytes::{Bytes, is_packed, open_decompressed, read_error, skip_mark};
+use super::delimited::DelimitedReader;
 use super::lines::LineReader;
 use super::list::JsonListReader;
 use super::table::{JsonObjectReader, cells};
@@ -31,10 +32,15 @@ pub const ENDINGS: [&str; 16] = [
     ".ndjson.zstd",
 ];
 
+/// Extensions of files of separated cells.
+pub const DELIMITED_ENDINGS: [&str; 8] =
+    [".csv", ".csv.gz", ".csv.zst", ".csv.zstd", ".tsv", ".tsv.gz", ".tsv.zst", ".tsv.zstd"];
+
 const PARQUET: [u8; 4] = *b"PAR1";
 
 /// Opens a file of rows. The first bytes determine the compression, and the first bytes or the name determine Parquet.
-/// All other files contain JSON, or text if the name ends with `.txt`. Errors: those of the disk; data, if the file is
+/// All other files contain JSON, text if the name ends with `.txt`, or separated cells if it ends with `.csv` or
+/// `.tsv`. Errors: those of the disk; data, if the file is
 /// damaged; invalid, for compressed Parquet.
 pub fn open(path: &Path) -> Result<RowIter> {
     let mut start = Vec::new();
@@ -54,7 +60,16 @@ pub fn open(path: &Path) -> Result<RowIter> {
     if name.ends_with(".txt") {
         return Ok(Box::new(LineReader::new(path, skip_mark(path, bytes)?, 1, RowContent::Text)));
     }
+    if let Some(separator) = separator(name) {
+        return Ok(Box::new(DelimitedReader::open(path, skip_mark(path, bytes)?, separator)?));
+    }
     json(path, skip_mark(path, bytes)?, name.ends_with(".json"))
+}
+
+/// Returns the separator of cells by the extension of a file.
+fn separator(name: &str) -> Option<u8> {
+    let separators = [(".csv", b','), (".tsv", b'\t')];
+    separators.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, separator)| separator)
 }
 
 /// Reads a list if the text begins with `[`, else lines. A file whose name ends with `.json` may also be one object.

@@ -59,6 +59,69 @@ fn the_same_rows_are_read_from_every_form() {
 }
 
 #[test]
+fn separated_cells_are_rows_below_a_header() {
+    let row = |line: usize, columns: Value| (line, Ok(columns));
+    let json = serde_json::json!({"a": "1", "b": "x, \"y\"\nz", "c": "0.50"});
+    let expected = [row(2, json), row(5, serde_json::json!({"a": " 2", "c": "007"}))];
+    let csv = "a,b,c\n1,\"x, \"\"y\"\"\nz\",0.50\n\n 2,,007\n";
+    let bytes = |text: &str| text.as_bytes().to_vec();
+    for (name, content) in [
+        ("x.csv", bytes(csv)),
+        ("x.CSV", bytes(csv.trim_end())),
+        ("x.csv.gz", gzipped(csv.as_bytes())),
+        ("x.csv", bytes(&format!("\u{feff}{csv}"))),
+        ("x.csv", bytes("a;b;c\n1;\"x, \"\"y\"\"\nz\";0.50\n\n 2;;007")),
+        ("x.tsv", bytes("a\t\"b\"\t c \n1\t\"x, \"\"y\"\"\nz\"\t0.50\n\n 2\t\t007\n")),
+    ] {
+        assert_eq!(read(name, &content), expected, "{name}: {}", String::from_utf8_lossy(&content));
+    }
+    let windows = read("x.csv", b"a,b\r\n1,\"2\"\r\n\r\n3,4\r\n");
+    assert_eq!(
+        windows,
+        [row(2, serde_json::json!({"a": "1", "b": "2"})), row(4, serde_json::json!({"a": "3", "b": "4"}))]
+    );
+    assert!(read("x.csv", b"a,b\n").is_empty() && read("x.csv", b"").is_empty());
+    // The index that pandas writes has no name.
+    assert_eq!(read("x.csv", b",a\n0,x\n"), [row(2, serde_json::json!({"a": "x"}))]);
+}
+
+#[test]
+fn cells_with_structures_are_parsed() {
+    let cell = |text: &str| {
+        let content = format!("a,b\n1,\"{}\"\n", text.replace('"', "\"\""));
+        read("x.csv", content.as_bytes()).remove(0).1.unwrap()["b"].clone()
+    };
+    let messages = r#"[{"role": "user", "content": "q"}]"#;
+    assert_eq!(cell(messages), serde_json::json!([{"role": "user", "content": "q"}]));
+    assert_eq!(cell(r#"{"ground_truth": 4}"#), serde_json::json!({"ground_truth": 4}));
+    assert_eq!(cell(r#"[["q", "a"]]"#), serde_json::json!([["q", "a"]]));
+    for text in ["[1, 2]", "[]", "{x", "[{'role': 'user'}]", "12", "true", "null", "\"quoted\""] {
+        assert_eq!(cell(text), text);
+    }
+    let tools = r#"[{"name": "f", "description": "d"}]"#;
+    let row = format!("tools\n\"{}\"\n", tools.replace('"', "\"\""));
+    assert_eq!(read("x.csv", row.as_bytes()).remove(0).1.unwrap()["tools"], tools, "keys keep their order");
+}
+
+#[test]
+fn invalid_records_do_not_affect_other_records() {
+    let rows = read("x.csv", b"a,b\n1\n1,2,3\n\"x\"y,2\n\xff,2\n3,4\n5,\"6\n7,8\n");
+    let reasons: Vec<(usize, &str)> =
+        rows.iter().filter_map(|(line, row)| Some((*line, row.as_ref().err()?.as_str()))).collect();
+    let cells = |count: usize| format!("the number of cells is {count}, but the header has 2");
+    assert_eq!(reasons[..2], [(2, cells(1).as_str()), (3, cells(3).as_str())]);
+    assert_eq!(reasons[2], (4, "text follows the closing quote of a cell"));
+    assert!(reasons[3].0 == 5 && reasons[3].1.starts_with("not UTF-8"), "{reasons:?}");
+    assert_eq!(reasons[4], (7, "a quoted cell has no end; the file may be cut off"));
+    assert_eq!((rows.len(), &rows[4]), (6, &(6, Ok(serde_json::json!({"a": "3", "b": "4"})))));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice.csv");
+    std::fs::write(&path, "a,a\n1,2\n").unwrap();
+    let error = open(&path).err().unwrap();
+    assert!(error.message.contains("two columns are named `a`"), "{error}");
+}
+
+#[test]
 fn one_object_is_a_row_unless_it_holds_rows_or_columns() {
     let one = b"{\n \"messages\": [{\"role\": \"user\", \"content\": \"q\"}]\n}";
     assert_eq!(read("x.json", one).len(), 1);

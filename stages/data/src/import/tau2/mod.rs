@@ -23,6 +23,9 @@ use trainyard_tables::{Message, Problem};
 /// File that lists the tasks of each split.
 const SPLITS: &str = "split_tasks.json";
 
+/// Environment of the problems, unless the options name another one.
+const ENVIRONMENT: &str = "customer-service";
+
 /// Fills `problems`.
 pub struct Tau2;
 
@@ -71,6 +74,9 @@ impl ImportFormat for Tau2 {
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         ["user_scenario", "evaluation_criteria"].iter().all(|column| columns.contains_key(*column))
+    }
+    fn environment(&self, _: &Map<String, Value>) -> Option<&'static str> {
+        Some(ENVIRONMENT)
     }
     fn open<'r>(&'r self, file: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         let split_ids = split_of(file, &reading.split)?;
@@ -133,7 +139,7 @@ fn problem(row: Tau2Task, reading: &ImportContext) -> Result<Problem> {
         messages: vec![Message::new("user", task.user.reason.as_str())],
         answer: RESOLVED.to_string(),
         verifier: task.verifier()?,
-        environment: reading.environment_or("customer-service"),
+        environment: reading.environment_or(ENVIRONMENT),
         level: changes.max(1) as u32,
         source: reading.name.clone(),
         split: reading.split.clone(),

@@ -213,7 +213,7 @@ impl CustomSessionInner {
                 match poll(pending)? {
                     Ok(reply) => self.replies.push(OperationReply::Value(reply.value)),
                     Err(ProgramFault::Exception(raised)) => {
-                        self.program.log_exception(&self.operations[self.replies.len()].name, &raised);
+                        self.log_raised(&self.operations[self.replies.len()], &raised);
                         self.replies.push(OperationReply::Raised(raised));
                     }
                     Err(fault) => return Some(self.handle_fault(fault)),
@@ -228,6 +228,13 @@ impl CustomSessionInner {
         })
     }
 
+    /// Logs an exception. The model sees the exceptions of its calls, which are counted by tool.
+    fn log_raised(&self, operation: &SessionOperation, raised: &ProgramException) {
+        match operation.body.get("tool").and_then(Value::as_str).filter(|_| operation.op == CALL) {
+            Some(tool) => self.program.log_call(tool, raised),
+            None => self.program.log_exception(&operation.name, raised),
+        }
+    }
     fn send(&self, generation: u64, operation: &SessionOperation) -> Result<PendingProgramResponse> {
         self.program.peer.send_in_session(self.location(Some(generation)), operation.op, operation.body.clone())
     }

@@ -2,7 +2,7 @@
 
 use super::cache::KvSlotHandle;
 use super::decoder::{CandleDecoder, UncachedSequence};
-use super::draw::Distributions;
+use super::draw::{Distributions, DrawnToken};
 use super::head::{LOW, penalized};
 use super::layer::scaled;
 use super::options::Candle;
@@ -137,9 +137,10 @@ impl CandleDecode {
             for at in self.pieces(entries.len()) {
                 let logits = self.logits(&hidden, &at)?;
                 let entries = &mut entries[at];
-                let logits = self.constrained(logits, entries)?;
+                let permitted = self.constrained(&logits, entries)?;
                 let uniforms: Vec<f64> = entries.iter().map(|(_, entry)| entry.uniform()).collect();
-                let drawn = Distributions::new(&logits, &sampling)?.draw(&uniforms)?;
+                let drawn = Distributions::new(&permitted, &sampling)?.draw(&uniforms)?;
+                self.record_constrained(&logits, entries, &drawn)?;
                 for ((_, entry), drawn) in entries.iter_mut().zip(drawn) {
                     match drawn {
                         Some((token, logprob, entropy)) => {
@@ -153,9 +154,9 @@ impl CandleDecode {
         Ok(())
     }
     /// Gives the tokens that constraints forbid the probability 0.
-    fn constrained(&self, logits: Tensor, entries: &mut [PendingDraw<'_>]) -> Result<Tensor> {
+    fn constrained(&self, logits: &Tensor, entries: &mut [PendingDraw<'_>]) -> Result<Tensor> {
         if entries.iter().all(|(_, entry)| entry.constraint.is_none()) {
-            return Ok(logits);
+            return Ok(logits.clone());
         }
         let vocabulary = self.0.config.vocab_size;
         let mut addend = vec![0.0f32; entries.len() * vocabulary];
@@ -165,6 +166,22 @@ impl CandleDecode {
             }
         }
         logits + Tensor::from_vec(addend, (entries.len(), vocabulary), &self.0.device)?
+    }
+    /// Records the log-probabilities that drawn tokens of constrained sequences have among all tokens.
+    fn record_constrained(&self, logits: &Tensor, entries: &mut [PendingDraw<'_>], drawn: &[DrawnToken]) -> Result<()> {
+        if entries.iter().all(|(_, entry)| entry.constraint.is_none()) {
+            return Ok(());
+        }
+        let untruncated = SamplingParams { top_p: 1.0, top_k: 0, ..entries[0].1.sampling };
+        let tokens: Vec<u32> = drawn.iter().map(|drawn| drawn.map_or(0, |(token, ..)| token)).collect();
+        let free = Distributions::new(logits, &untruncated)?.of(&tokens)?;
+        let vocabulary = self.0.config.vocab_size;
+        for (((_, entry), drawn), (free_logprob, _)) in entries.iter_mut().zip(drawn).zip(free) {
+            if let Some(forbidden) = forbid(entry, vocabulary).filter(|_| drawn.is_some()) {
+                entry.record_constrained(&forbidden, vocabulary as u32, free_logprob);
+            }
+        }
+        Ok(())
     }
     /// Divides `rows` rows into ranges whose logits fit in memory together.
     fn pieces(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {

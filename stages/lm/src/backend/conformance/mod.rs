@@ -6,6 +6,7 @@
 mod adapters;
 mod agreement;
 mod basics;
+mod constraints;
 mod kit;
 mod variants;
 
@@ -17,6 +18,7 @@ use super::Backend;
 /// the backend alone, then comparisons with the reference.
 pub fn suite(backend: &dyn Backend) {
     basics::suite(backend);
+    constraints::suite(backend);
     if backend.features().trains {
         adapters::suite(backend);
     }

@@ -32,6 +32,9 @@ impl Sampler for Generator {
     fn sequence(&self, id: SequenceId) -> &SequenceState {
         Self::sequence(self, id)
     }
+    fn supports_constraints(&self) -> bool {
+        true
+    }
     fn constrain(&mut self, id: SequenceId, constraint: Box<dyn TokenConstraint>) -> Result<()> {
         Self::constrain(self, id, constraint);
         Ok(())

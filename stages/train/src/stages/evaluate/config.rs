@@ -159,6 +159,10 @@ impl PlayOptions for EvaluateConfig {
         BTreeMap::from([("results".to_string(), Facts::from([(MODELS_FACT.to_string(), Value::from(names))]))])
     }
 
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        self.sampling.beyond_context(inputs, "models").into_iter().collect()
+    }
+
     /// Checks the options against the number of models, and the models for the heads that they need.
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let heads = shape::without_language_head(inputs, &["models"]);

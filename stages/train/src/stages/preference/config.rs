@@ -135,7 +135,8 @@ impl TrainOptions for PreferenceConfig {
 
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let changed = self.adapter.as_ref().into();
-        self.optimizer.warning("/optimizer", TrainingMethod::Preference, inputs, changed).into_iter().collect()
+        let optimizer = self.optimizer.warning("/optimizer", TrainingMethod::Preference, inputs, changed);
+        optimizer.into_iter().chain(shape::beyond_context(inputs, "model", "/max_tokens", self.max_tokens)).collect()
     }
 
     /// Reports options that measure on held-out pairs if there are no such pairs, and a model that does not fit in

@@ -18,7 +18,7 @@ use crate::backend_config::BackendConfig;
 use crate::model::{self, PolicyModel};
 use crate::optimize::{TrainableParams, TrainingMethod};
 use crate::parts::TrainParts;
-use crate::stages::sft::data::hold_out;
+use crate::stages::sft::data::{TokenLimit, hold_out};
 use config::default_loss;
 use objective::Objective;
 use pairs::{AnswerPair, AnswerPairs};
@@ -139,8 +139,8 @@ fn split(
     model: &ModelFolder,
     context: &StageContext,
 ) -> Result<(AnswerPairs, Vec<AnswerPair>)> {
-    let positions = model.config.positions();
-    let max_tokens = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
+    let limit = TokenLimit { option: config.max_tokens, context: model.config.positions() };
+    let max_tokens = limit.tokens();
     let mut learned = pairs::read(context.many("preferences"), model, max_tokens, "`preferences`")?;
     let held = match context.many("validation") {
         [] => {
@@ -153,12 +153,14 @@ fn split(
         wired => pairs::read(wired, model, max_tokens, "`validation`")?.pairs,
     };
     if learned.pairs.is_empty() {
-        let (long, empty, half) = (learned.too_long, learned.without_loss, learned.incomplete);
+        let (empty, half) = (learned.without_loss, learned.incomplete);
+        let (pairs, long) = (learned.too_long + empty + half, limit.report(learned.too_long, learned.longest));
         let message = format!(
-            "no pairs to train on: {long} are too long, {empty} have an answer without tokens in the loss, \
+            "no pairs to train on: of {pairs} pairs, {long}, {empty} have an answer without tokens in the loss, \
              {half} lack a row"
         );
-        return Err(Error::data(message).help("check `max_tokens` and the input `preferences`"));
+        let help = if learned.too_long > 0 { limit.help() } else { "check the input `preferences`".to_string() };
+        return Err(Error::data(message).help(help));
     }
     Ok((learned, held))
 }

@@ -46,6 +46,8 @@ pub struct AnswerPairs {
     pub incomplete: usize,
     /// Number of pairs with a conversation beyond the token limit.
     pub too_long: usize,
+    /// Tokens of the longest conversation.
+    pub longest: usize,
     /// Number of pairs with an answer without tokens in the loss.
     pub without_loss: usize,
     /// Number of turns shared by both answers of a pair and removed from the loss.
@@ -80,6 +82,7 @@ pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, max_tokens: usize,
 impl AnswerPairs {
     fn take(&mut self, mut pair: AnswerPair, max_tokens: usize) {
         let shared = mask_shared(&mut pair);
+        self.longest = self.longest.max(pair.longest());
         if pair.longest() > max_tokens {
             self.too_long += 1;
         } else if pair.sides.iter().any(|side| loss_tokens(side) == 0) {

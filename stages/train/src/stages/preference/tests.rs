@@ -180,7 +180,10 @@ fn invalid_groups_are_rejected_and_incomplete_pairs_counted() {
     rows.remove(5);
     assert_eq!(of(rows, options()).unwrap().metrics["pairs_incomplete"], 1.0);
     let short = of(preferences(4), with("max_tokens", json!(3))).err().unwrap();
-    assert!(short.kind == ErrorKind::Data && short.message.contains("4 are too long"), "{short}");
+    assert!(
+        short.kind == ErrorKind::Data && short.message.contains("of 4 pairs, 4 have more than 3 tokens (the longest "),
+        "{short}"
+    );
 }
 
 #[test]

@@ -162,7 +162,11 @@ impl PlayOptions for PrmConfig {
 
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let changed = self.adapter.as_ref().into();
-        self.optimizer.warning("/optimizer", TrainingMethod::Prm, inputs, changed).into_iter().collect()
+        let optimizer = self.optimizer.warning("/optimizer", TrainingMethod::Prm, inputs, changed);
+        // Episodes are sampled from problems alone.
+        let samples = inputs.get("problems").is_some_and(|count| *count > 0);
+        let long = samples.then(|| self.sampling.beyond_context(inputs, "model")).flatten();
+        optimizer.into_iter().chain(long).collect()
     }
 
     fn problems(&self) -> Vec<OptionProblem> {

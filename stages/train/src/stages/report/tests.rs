@@ -124,7 +124,7 @@ fn a_sweep_is_a_section_and_sections_are_titled_by_their_axes() {
         id: id.into(),
         reward,
         status: EpisodeStatus::Ok,
-        messages: vec![Message::new("user", &format!("Question {id}"))],
+        messages: vec![Message::new("user", format!("Question {id}"))],
         ..Trajectory::default()
     };
     let episodes = [episode("a", 0.0), episode("b", 0.0), episode("c", 1.0), episode("d", 1.0)];

@@ -80,6 +80,8 @@ impl Stage for Rl {
     const TRAINS: bool = true;
     const PLAYS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
+    // A curriculum makes the problems harder, so the mean reward may fall while the policy improves.
+    const MAIN_METRIC_WITH: &'static [(&'static str, &'static str)] = &[("validation", "validation_accuracy")];
 
     const FAMILIES: &'static [&'static str] = &[
         "advantages",
@@ -263,7 +265,9 @@ impl PreparedOptions for PreparedRl {
         let critic = self.parts.as_ref().is_some_and(|parts| parts.needs().values);
         let critic = critic
             .then(|| config.critic.optimizer.warning("/critic/optimizer", TrainingMethod::Critic, inputs, changed));
-        policy.into_iter().chain(critic.flatten()).collect()
+        let tokens = config.rollout.max_episode_tokens;
+        let long = shape::beyond_context(inputs, "model", "/rollout/max_episode_tokens", tokens);
+        policy.into_iter().chain(critic.flatten()).chain(long).collect()
     }
 
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {

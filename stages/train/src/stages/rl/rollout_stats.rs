@@ -3,8 +3,8 @@
 
 use super::declared::ENTROPY;
 use crate::programs::ProgramTotals;
-use crate::unreadable::UNREADABLE;
 use crate::rollouts::ToolWait;
+use crate::unreadable::UNREADABLE;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_learn::{Rollout, TurnSummary};
 

@@ -144,7 +144,8 @@ impl<'a> RlRun<'a> {
         if last || due(self.config.validation_interval()) {
             self.validate(context, progress)?;
         }
-        let shown = progress.state.curves.last("reward_mean").map(|r| ("reward_mean", r));
+        let newest = |name: &'static str| progress.state.curves.last(name).map(|value| (name, value));
+        let shown = newest("validation_accuracy").or_else(|| newest("reward_mean"));
         context.progress(step, self.config.steps, "steps", shown);
         if resumes && !last && due(self.config.checkpoint_every) {
             progress.state.parts = progress.parts.save();

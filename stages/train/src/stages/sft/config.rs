@@ -129,7 +129,11 @@ impl TrainOptions for SftConfig {
 
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let changed = self.adapter.as_ref().into();
-        self.optimizer.warning("/optimizer", TrainingMethod::Sft, inputs, changed).into_iter().collect()
+        let optimizer = self.optimizer.warning("/optimizer", TrainingMethod::Sft, inputs, changed);
+        let sampled = self.stop_at.as_ref().and_then(|stop| stop.sampling.beyond_context(inputs, "model"));
+        let sampled = sampled.map(|warning| warning.with_prefix("/stop_at"));
+        let long = shape::beyond_context(inputs, "model", "/max_tokens", self.max_tokens);
+        optimizer.into_iter().chain(long).chain(sampled).collect()
     }
 
     /// Reports options that measure on held-out rows if no row is held out, two wired sources of rows, problems with

@@ -19,25 +19,64 @@ pub struct SftExamples {
     pub too_long: usize,
     /// Number of rows without a token in the loss.
     pub empty: usize,
+    /// Tokens of the longest row.
+    pub longest: usize,
     /// Number of turns left out of the loss because their tool call failed.
     pub masked_turns: usize,
 }
 
 impl SftExamples {
     /// Checks that there is something to train on. Errors: data, with the number of rows left out and the limit.
-    pub fn expect_any(&self, max_tokens: usize) -> Result<()> {
+    pub fn expect_any(&self, limit: TokenLimit) -> Result<()> {
         if !self.examples.is_empty() {
             return Ok(());
         }
-        let (rows, too_long) = (self.too_long + self.empty, self.too_long);
+        let rows = self.too_long + self.empty;
+        let long = limit.report(self.too_long, self.longest);
         let message = format!(
-            "no trajectories to train on: of {rows} rows, {too_long} have more than {max_tokens} tokens and {} have no \
-             tokens in the loss",
+            "no trajectories to train on: of {rows} rows, {long} and {} have no tokens in the loss",
             self.empty
         );
-        let limit = "raise `max_tokens`, or use a model with a longer context (`max_position_embeddings`)";
-        let help = if too_long > 0 { limit } else { "check that the trajectories have assistant messages" };
-        Err(Error::data(message).help(help))
+        let without_loss = "check that the trajectories have assistant messages".to_string();
+        Err(Error::data(message).help(if self.too_long > 0 { limit.help() } else { without_loss }))
+    }
+    /// Returns a warning about rows that are too long; `None` if there is no such row.
+    pub fn length_warning(&self, limit: TokenLimit) -> Option<String> {
+        let rows = self.rows + self.too_long + self.empty;
+        let text = || {
+            format!("of {rows} rows, {} and are left out; {}", limit.report(self.too_long, self.longest), limit.help())
+        };
+        (self.too_long > 0).then(text)
+    }
+}
+
+/// Limits of a sequence in tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenLimit {
+    /// Option `max_tokens`; 0 = the model's context.
+    pub option: usize,
+    /// Context of the model.
+    pub context: usize,
+}
+
+impl TokenLimit {
+    /// Returns the maximum number of tokens.
+    pub fn tokens(self) -> usize {
+        if self.option == 0 { self.context } else { self.option.min(self.context) }
+    }
+    /// Describes the rows that are too long: their number, and the tokens of the longest.
+    pub fn report(self, too_long: usize, longest: usize) -> String {
+        let longest = if too_long > 0 { format!(" (the longest {longest})") } else { String::new() };
+        format!("{too_long} have more than {} tokens{longest}", self.tokens())
+    }
+    /// Returns what to do about rows that are too long.
+    pub fn help(self) -> String {
+        match self.tokens() < self.context {
+            true => format!("raise `max_tokens`; the context of the model holds {} tokens", self.context),
+            false => "the limit is the model's context: use a model with a longer one (`max_position_embeddings` of \
+                      `model/init`), or shorter rows"
+                .to_string(),
+        }
     }
 }
 
@@ -47,6 +86,7 @@ pub fn prepare(rows: Vec<TokenizedTrajectory>, max_tokens: usize) -> SftExamples
     for row in rows {
         prepared.masked_turns += row.masked_turns;
         let longest = row.longest();
+        prepared.longest = prepared.longest.max(longest);
         let examples: Vec<Example> = row.contexts.into_iter().filter(|e| e.loss_tokens() > 0).collect();
         if longest > max_tokens {
             prepared.too_long += 1;
@@ -119,10 +159,15 @@ mod tests {
             contexts: vec![Example { tokens: vec![0; tokens], ..Example::default() }],
             ..TokenizedTrajectory::default()
         };
-        let error = prepare(vec![row(70), row(80), row(3)], 64).expect_any(64).unwrap_err();
-        assert!(error.message.contains("of 3 rows, 2 have more than 64 tokens and 1 have no tokens"), "{error}");
-        assert!(error.help.unwrap().contains("max_tokens"));
-        let error = prepare(vec![row(3)], 64).expect_any(64).unwrap_err();
+        let limit = TokenLimit { option: 0, context: 64 };
+        let error = prepare(vec![row(70), row(80), row(3)], 64).expect_any(limit).unwrap_err();
+        let counts = "of 3 rows, 2 have more than 64 tokens (the longest 80) and 1 have no tokens in the loss";
+        assert!(error.message.contains(counts), "{error}");
+        assert!(error.help.unwrap().contains("`max_position_embeddings`"));
+        let limit = TokenLimit { option: 64, context: 512 };
+        let error = prepare(vec![row(70)], 64).expect_any(limit).unwrap_err();
+        assert_eq!(error.help.as_deref(), Some("raise `max_tokens`; the context of the model holds 512 tokens"));
+        let error = prepare(vec![row(3)], 64).expect_any(limit).unwrap_err();
         assert!(error.help.unwrap().contains("assistant messages"));
     }
 

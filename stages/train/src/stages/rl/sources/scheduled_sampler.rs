@@ -8,7 +8,9 @@ use super::replay_schedule::ReplaySchedule;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::Result;
 use trainyard_lm::backend::{Parameters, Sampler};
-use trainyard_lm::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState};
+use trainyard_lm::generate::{
+    DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState, TokenConstraint,
+};
 use trainyard_tables::SamplingParams;
 
 /// Sampler with a schedule.
@@ -90,6 +92,12 @@ impl Sampler for ScheduledSampler {
     }
     fn sequence(&self, id: SequenceId) -> &SequenceState {
         self.inner.sequence(id)
+    }
+    fn supports_constraints(&self) -> bool {
+        self.inner.supports_constraints()
+    }
+    fn constrain(&mut self, id: SequenceId, constraint: Box<dyn TokenConstraint>) -> Result<()> {
+        self.inner.constrain(id, constraint)
     }
     fn remove(&mut self, id: SequenceId) -> SequenceState {
         self.sequences.remove(&id);

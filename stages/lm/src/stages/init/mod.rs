@@ -1,6 +1,11 @@
 //! Implements `model/init`, which creates a model with random weights or imports one from a Hugging Face folder or a
 //! GGUF file.
 
+pub mod base_model;
+pub mod options;
+
+pub use options::{NewModelFamily, TemplateChoice, TokenizerKind, TokenizerOptions};
+
 use crate::adapter::{AdapterShape, peft};
 use crate::checkpoint::SaveOptions;
 use crate::config::ModelConfig;
@@ -8,9 +13,9 @@ use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::gguf;
 use crate::shape::{self, LOST_RESULTS, TOOL_TEMPLATE};
-use crate::stages::base_model::{base_model, is_on_hub};
 use crate::template::{BuiltinTemplate, ChatEncoder};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
+use base_model::{base_model, is_on_hub};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,40 +25,6 @@ use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{
     ArtifactKind, Cardinality, Chance, DeclaredMetrics, Error, Facts, MetricInfo, OptionProblem, Result, WiredInputs,
 };
-
-/// The architecture of a new model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NewModelFamily {
-    /// Neither biases nor query and key norms.
-    #[default]
-    Llama,
-    /// Like Llama, with a norm on every query and key head.
-    Qwen3,
-}
-
-/// Unit of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TokenizerKind {
-    /// One character of the corpus or of printable ASCII.
-    #[default]
-    Characters,
-    /// Byte-level byte pairs, trained on the corpus.
-    Bpe,
-}
-
-/// The tokenizer of a new model.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct TokenizerOptions {
-    /// Unit of a token: `characters` or `bpe`.
-    pub kind: TokenizerKind,
-    /// For `bpe`: the maximum number of tokens, including special tokens and the 256 bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub vocabulary_size: Option<usize>,
-}
 
 /// Options of `model/init`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -92,9 +63,10 @@ pub struct ModelInitConfig {
     pub max_position_embeddings: usize,
     /// Tokenizer of a new model.
     pub tokenizer: TokenizerOptions,
-    /// Chat template. If omitted, a new model gets `compact` and a given one keeps its own.
+    /// Chat template: `compact`, `chatml`, or `{file: chat_template.jinja}` for a model given by `from`. If omitted, a
+    /// new model gets `compact` and a given one keeps its own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<BuiltinTemplate>,
+    pub template: Option<TemplateChoice>,
     /// Standard deviation of the initial weights. Hugging Face's 0.02 suits wide models; 0.06 lets widths around 100
     /// learn sooner.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -146,7 +118,8 @@ and `problems` inputs: `characters` (one token per character; printable ASCII is
 
 With `from`, a Hugging Face folder of the families llama (SmolLM2 included), mistral, ministral, qwen2, qwen3,
 smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written in the format of `save`; `template`
-replaces its chat template, for base models that lack one. Other families are rejected with the reason. With `adapter`,
+replaces its chat template, for base models that lack one: a built-in one, or that of the family's instruct model as a
+file. Other families are rejected with the reason. With `adapter`,
 a folder of PEFT with a LoRA adapter of that model (`adapter_config.json`, `adapter_model.safetensors`), the two make
 one model and both stay unchanged; `model/merge` adds one to the other.
 
@@ -211,6 +184,8 @@ impl trainyard_api::PreparedOptions for ModelInitConfig {
     fn problems(&self) -> Vec<OptionProblem> {
         let config = self;
         let mut problems = config.save.problems("/save");
+        let wrong_template = config.template.as_ref().and_then(|choice| choice.problem(config.is_new()));
+        problems.extend(wrong_template.map(|problem| problem.with_prefix("/template")));
         let mut problem = |pointer: &str, message: String, help: &str| {
             problems.push(OptionProblem { pointer: pointer.to_string(), message, help: Some(help.to_string()) });
         };
@@ -245,7 +220,7 @@ impl trainyard_api::PreparedOptions for ModelInitConfig {
                 "leave it out for as many key-value heads as heads",
             );
         }
-        let least = 256 + config.template.unwrap_or_default().special_tokens().len();
+        let least = 256 + config.new_template().special_tokens().len();
         match (config.tokenizer.kind, config.tokenizer.vocabulary_size) {
             (TokenizerKind::Bpe, None) => {
                 problem("/tokenizer", "`bpe` needs `vocabulary_size`".to_string(), "1024 is enough for a small corpus")
@@ -318,6 +293,10 @@ impl ModelInitConfig {
         let there = peft::is_adapter(folder) && folder.join(peft::TENSORS).is_file();
         there.then(|| peft::read_shape(folder, shape))
     }
+    /// Returns the template of a new model.
+    fn new_template(&self) -> BuiltinTemplate {
+        self.template.as_ref().and_then(TemplateChoice::builtin).unwrap_or_default()
+    }
     /// Returns whether the model is new. An empty `from` counts as omitted, so that a workflow parameter can switch
     /// between a new and a given model.
     fn is_new(&self) -> bool {
@@ -337,7 +316,7 @@ impl ModelInitConfig {
 }
 
 fn import(folder: &Path, config: &ModelInitConfig) -> Result<ModelFolder> {
-    let template = config.template.map(|builtin| builtin.template()).transpose()?;
+    let template = config.template.as_ref().map(TemplateChoice::template).transpose()?;
     let mut model = match template {
         template if gguf::is_gguf(folder) => gguf::load(folder, template)?,
         Some(template) => ModelFolder::load_with_template(folder, template)?,
@@ -356,7 +335,7 @@ fn import(folder: &Path, config: &ModelInitConfig) -> Result<ModelFolder> {
 }
 
 fn create(config: &ModelInitConfig, context: &StageContext) -> Result<ModelFolder> {
-    let template = config.template.unwrap_or_default();
+    let template = config.new_template();
     let texts = texts(context)?;
     let texts = texts.iter().map(String::as_str);
     let tokenizer: Tokenizer = match config.tokenizer.kind {

@@ -1,0 +1,151 @@
+//! Shows rows of a table in full, selected by position, by id, or by a condition: a trajectory as a conversation,
+//! another row as a record.
+
+use super::fetch;
+use crate::args::OutputFormat;
+use crate::exit::CliExit;
+use crate::names;
+use crate::output::conversation;
+use crate::output::human::{print_json, print_text};
+use crate::session::AppSession;
+use serde_json::{Value, json};
+use std::path::Path;
+use trainyard_core::{Error, Result};
+use trainyard_query::filter_mask;
+use trainyard_tables::{columns_as_json, read_schema, row_count, rows_as_json};
+
+/// Columns that identify a row, in order of preference: `rollout` is the id of a row of `results`.
+const ID_COLUMNS: [&str; 2] = ["id", "rollout"];
+
+/// Selection of rows.
+pub enum RowSelector<'a> {
+    /// Number of the row, from 0.
+    Position(usize),
+    /// Value of the id column.
+    Id(&'a str),
+    /// SQL expression, and the maximum number of rows that are shown.
+    Where(&'a str, usize),
+}
+
+/// Prints the selected rows. Errors: invalid (no such row, an expression with mistakes, not a table), and those of the
+/// store.
+pub fn run(session: &AppSession, artifact: &str, rows: &RowSelector<'_>, format: OutputFormat) -> Result<CliExit> {
+    let found = session.block_on(names::artifact(&session.store, artifact))?;
+    let (_folder, table) = fetch::table(session, artifact, &found)?;
+    let position = match rows {
+        RowSelector::Where(condition, limit) => return print_matching(&table, condition, *limit, format),
+        RowSelector::Position(position) => *position,
+        RowSelector::Id(id) => position_of(artifact, &table, id)?,
+    };
+    let cells = row_at(artifact, &table, position)?;
+    match format {
+        OutputFormat::Json => print_json(&cells)?,
+        OutputFormat::Text => print_text(&conversation::row(&cells)),
+    }
+    Ok(CliExit::Done)
+}
+
+fn row_at(artifact: &str, table: &Path, position: usize) -> Result<Value> {
+    let found = rows_as_json(table, position, 1)?.pop();
+    let rows = row_count(table)?;
+    found.ok_or_else(|| {
+        Error::invalid(format!("{artifact} has no row {position}: it has {rows} rows")).help("rows are counted from 0")
+    })
+}
+
+/// Returns the position of the first row with an id. Only the id column is read.
+fn position_of(artifact: &str, table: &Path, id: &str) -> Result<usize> {
+    let schema = read_schema(table)?;
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let Some(column) = ID_COLUMNS.into_iter().find(|column| names.contains(column)) else {
+        return Err(Error::invalid(format!("{artifact} has no column `id`")).help(format!(
+            "select rows with `--where`, e.g. `--where \"{} is not null\"`; the columns are {}",
+            names.first().unwrap_or(&"x"),
+            names.join(", ")
+        )));
+    };
+    let rows = columns_as_json(table, &[column])?;
+    let ids: Vec<String> = rows.iter().map(|row| conversation::plain(&row[column])).collect();
+    ids.iter().position(|known| known == id).ok_or_else(|| {
+        let known: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let count = format!("`--row N` takes a position from 0 to {}", ids.len().saturating_sub(1));
+        let help = names::near_ids(id, &known).map_or(count.clone(), |near| format!("{near}; {count}"));
+        Error::invalid(format!("{artifact} has no row with the {column} `{id}`: it has {} rows", ids.len())).help(help)
+    })
+}
+
+fn print_matching(table: &Path, condition: &str, limit: usize, format: OutputFormat) -> Result<CliExit> {
+    let mask = filter_mask(table, condition)?;
+    let matching: Vec<usize> = mask.iter().enumerate().filter(|(_, is_kept)| **is_kept).map(|(at, _)| at).collect();
+    let mut shown = Vec::new();
+    for position in matching.iter().take(limit) {
+        shown.extend(rows_as_json(table, *position, 1)?.into_iter().map(|cells| (*position, cells)));
+    }
+    match format {
+        OutputFormat::Json => {
+            let rows: Vec<Value> =
+                shown.iter().map(|(position, cells)| json!({"row": position, "cells": cells})).collect();
+            print_json(&json!({"matching": matching.len(), "of": mask.len(), "rows": rows}))?;
+        }
+        OutputFormat::Text => print_text(&matching_text(&shown, matching.len(), mask.len())),
+    }
+    Ok(CliExit::Done)
+}
+
+fn matching_text(shown: &[(usize, Value)], matching: usize, of: usize) -> String {
+    let rows: String = shown
+        .iter()
+        .map(|(position, cells)| format!("════ row {position}\n{}\n\n", conversation::row(cells)))
+        .collect();
+    let more = if shown.len() < matching {
+        format!("; the first {} are shown, and `--rows N` shows more", shown.len())
+    } else {
+        String::new()
+    };
+    format!("{rows}{matching} of {of} rows match{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_tables::{Problem, TableBuilder, write_problems};
+
+    #[test]
+    fn rows_are_found_by_the_id_of_the_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.parquet");
+        let problem = |id: &str| Problem { id: id.into(), answer: format!("of {id}"), ..Problem::default() };
+        write_problems(&path, &["word-1", "word-2", "sum-1"].map(problem)).unwrap();
+        let position = position_of("a/b/c", &path, "word-2").unwrap();
+        assert_eq!(row_at("a/b/c", &path, position).unwrap()["answer"], "of word-2");
+        let error = position_of("a/b/c", &path, "word").unwrap_err();
+        assert_eq!(error.message, "a/b/c has no row with the id `word`: it has 3 rows");
+        let help = "near ids: `word-1`, `word-2`; `--row N` takes a position from 0 to 2";
+        assert_eq!(error.help.as_deref(), Some(help));
+        assert!(row_at("a/b/c", &path, 3).unwrap_err().message.contains("no row 3: it has 3 rows"));
+    }
+
+    #[test]
+    fn rows_of_results_are_found_by_their_rollout() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.parquet");
+        let table = TableBuilder::new().string("model", ["a", "b"]).optional_string("rollout", [None, Some("r2")]);
+        table.write(&path).unwrap();
+        assert_eq!(position_of("a/b/c", &path, "r2").unwrap(), 1);
+        TableBuilder::new().string("model", ["a", "b"]).write(&path).unwrap();
+        let error = position_of("a/b/c", &path, "r2").unwrap_err();
+        assert!(error.help.unwrap().contains("--where \"model is not null\""));
+    }
+
+    #[test]
+    fn matching_rows_are_counted() {
+        let rows = [(3, json!({"id": "a"})), (7, json!({"id": "b"}))];
+        let text = matching_text(&rows, 2, 10);
+        assert_eq!(text, "════ row 3\nid: a\n\n════ row 7\nid: b\n\n2 of 10 rows match");
+        assert!(
+            matching_text(&rows, 5, 10)
+                .ends_with("5 of 10 rows match; the first 2 are shown, and `--rows N` shows more")
+        );
+        assert_eq!(matching_text(&[], 0, 10), "0 of 10 rows match");
+    }
+}
