@@ -9,6 +9,7 @@ use crate::filter::decontaminate::Decontaminate;
 use crate::identity::{Half, half_of};
 use crate::io;
 use crate::row_expression::{self, RowTable};
+use crate::row_mask::row_mask;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -215,7 +216,7 @@ pub fn select(
     }
     if let Some(expression) = &config.r#where {
         let rows: Vec<&Problem> = problems.iter().collect();
-        let mut mask = io::row_mask(&rows, expression, scratch)?.into_iter();
+        let mut mask = row_mask(&rows, expression, scratch)?.into_iter();
         problems.retain(|_| mask.next().unwrap_or(false));
         check(&problems, "where")?;
     }

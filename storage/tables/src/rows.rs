@@ -3,9 +3,9 @@
 use crate::decode::BatchColumns;
 use crate::extra::ExtraColumns;
 use crate::file::{BatchReader, BatchWriter, ROW_GROUP};
-use crate::schema::{conform, widen_batch};
+use crate::schema::{conform, exact_column, widen_batch};
 use crate::{Problem, Trajectory};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,14 @@ impl<R: TableRow> TableRowWriter<R> {
     /// Appends rows. Errors: retryable (disk full).
     pub fn write(&mut self, rows: &[R]) -> Result<()> {
         rows.chunks(ROWS).try_for_each(|piece| self.write_piece(&piece.iter().collect::<Vec<_>>()))
+    }
+    /// Appends rows in the form that [`conform_rows`] returns. Errors: retryable (disk full).
+    pub fn write_batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        let needed = self.extra.union(ExtraColumns::of_batch(batch));
+        if needed != self.extra {
+            self.widen(needed)?;
+        }
+        self.file.write(&widen_batch(batch, &R::schema(needed))?)
     }
     /// Writes the footer, without which the file cannot be read. Returns the number of rows.
     pub fn finish(self) -> Result<u64> {
@@ -101,6 +109,39 @@ pub fn encode_columns<R: TableRow>(rows: &[&R], columns: &[String], extra: Extra
     let fields = whole.fields().iter().filter(|field| columns.contains(field.name()));
     let part = Schema::new_with_metadata(fields.cloned().collect::<Vec<_>>(), whole.metadata().clone());
     encode_rows(rows, &Arc::new(part), extra)
+}
+
+/// Converts a batch of a file to the schema of its rows: all columns with the additional ones, or those that are named.
+/// Missing nullable columns and fields are null, unexpected ones are left out.
+///
+/// Errors: data, naming the file and the column (another type, a missing column, nulls where rows have none).
+pub fn conform_rows<R: TableRow>(path: &Path, batch: &RecordBatch, columns: Option<&[String]>) -> Result<RecordBatch> {
+    let whole = R::schema(ExtraColumns::ALL);
+    let wanted = |field: &&FieldRef| columns.is_none_or(|columns| columns.contains(field.name()));
+    let fields: Vec<FieldRef> = whole.fields().iter().filter(wanted).cloned().collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, whole.metadata().clone()));
+    let places = conform(path, batch.schema_ref(), &schema)?;
+    let column = |(field, place): (&FieldRef, Option<usize>)| {
+        let Some(i) = place else { return Ok(new_null_array(field.data_type(), batch.num_rows())) };
+        let nulls = batch.column(i).null_count();
+        if nulls > 0 && !field.is_nullable() {
+            let nulls = format!("{nulls} nulls, but every row must have a value");
+            return Err(Error::data(format!("{}: column `{}` has {nulls}", path.display(), field.name())));
+        }
+        exact_column(batch.column(i), field.data_type())
+            .map_err(|e| Error::data(format!("{}: column `{}`: {e}", path.display(), field.name())))
+    };
+    let columns = schema.fields().iter().zip(places).map(column).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        .map_err(|e| Error::data(format!("{}: {e}", path.display())))
+}
+
+/// Decodes rows from some of their columns; what the other columns hold has its default.
+///
+/// Errors: data, naming the file `path` (a word that is not known).
+pub fn decode_part<R: TableRow>(path: &Path, batch: &RecordBatch) -> Result<Vec<R>> {
+    R::decode(&BatchColumns::part(path, batch, &R::schema(ExtraColumns::ALL))?)
 }
 
 /// Reads typed rows batch by batch.

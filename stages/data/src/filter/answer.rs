@@ -3,7 +3,7 @@
 //! In an imported conversation the answer is the whole last message, because no environment has parsed it. The rule
 //! parses such an answer as the environment parses an agent's last message, and uses other answers unchanged.
 
-use super::rule::{FilterRule, RuleContext, RuleVerdict};
+use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -28,12 +28,15 @@ impl FilterRule for AnswerRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::named(&["problem_id", "messages", "answer", "status"])
+    }
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         if context.problems.is_empty() {
             return Err(Error::invalid("no problems to verify answers with")
                 .help("wire input `problems`, or remove the rule from `rules`"));
         }
-        rows.iter().map(|row| judge(row, context)).collect()
+        Ok(each_row(move |row| judge(row, context)))
     }
 }
 

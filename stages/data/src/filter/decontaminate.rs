@@ -4,7 +4,8 @@
 //! Separate methods find equal problems, copied passages and rephrasings, and each method may reject a row. Without
 //! evaluation problems the rule fails, because a pass would look like a clean result.
 
-use super::rule::{FilterRule, RuleContext, RuleVerdict, question};
+use super::rows::RuleRows;
+use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::text::{ngrams, normal};
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_tables::{Problem, Trajectory};
+use trainyard_tables::{MessageColumns, Problem};
 
 /// Method that detects overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,15 +82,33 @@ impl FilterRule for Decontaminate {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::named(&["problem_id", "messages"])
+    }
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let index = self.index(context.evaluation, "remove the rule from `rules`")?;
-        let judge = |row: &&Trajectory| match self
-            .overlap(&OverlapQuery::row(row, context.problems.get(&row.problem_id)), &index)
-        {
-            Some((code, id)) => RuleVerdict::reject(code, format!("as in {id}")),
-            None => RuleVerdict::Keep,
+        Ok(Box::new(OverlapPass { rule: self, index, problems: context.problems }))
+    }
+}
+
+struct OverlapPass<'a> {
+    rule: &'a Decontaminate,
+    index: Index<'a>,
+    problems: &'a BTreeMap<String, Problem>,
+}
+
+impl RulePass for OverlapPass<'_> {
+    fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>> {
+        let (messages, problems) = (rows.messages()?, rows.texts("problem_id")?);
+        let (rule, index) = (self.rule, &self.index);
+        let judge = |i: usize| {
+            let query = OverlapQuery::row(&messages, i, self.problems.get(problems.value(i)));
+            match rule.overlap(&query, index) {
+                Some((code, id)) => RuleVerdict::reject(code, format!("as in {id}")),
+                None => RuleVerdict::Keep,
+            }
         };
-        Ok(rows.par_iter().map(judge).collect())
+        Ok((0..rows.len()).into_par_iter().map(judge).collect())
     }
 }
 
@@ -139,11 +158,11 @@ struct OverlapQuery<'a> {
 }
 
 impl<'a> OverlapQuery<'a> {
-    fn row(row: &'a Trajectory, problem: Option<&'a Problem>) -> Self {
+    fn row(messages: &MessageColumns<'a>, row: usize, problem: Option<&'a Problem>) -> Self {
         Self {
             canonical: problem.map_or("", |p| &p.canonical),
-            question: question(row),
-            texts: row.messages.iter().map(|m| Cow::Borrowed(m.content.as_str())).collect(),
+            question: messages.question(row),
+            texts: messages.of_row(row).map(|(_, content)| Cow::Borrowed(content)).collect(),
         }
     }
     fn problem(problem: &'a Problem) -> Self {

@@ -2,14 +2,17 @@
 //! character by character, because code that differs in an operator is different code. Questions are prose and are
 //! compared by their words.
 
-use super::rule::{ComparedText, FilterRule, RuleContext, RuleVerdict};
+use super::row_ids::RowIds;
+use super::rows::RuleRows;
+use super::rule::{ComparedText, FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::hash::xxh3_128;
 use crate::text::normal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use trainyard_api::PartOptions;
 use trainyard_core::Result;
-use trainyard_tables::Trajectory;
+use trainyard_tables::Problem;
 
 /// Rejects all but the first of equal rows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -34,38 +37,52 @@ impl FilterRule for ExactDuplicates {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
-        let mut first: BTreeMap<DuplicateKey, &str> = BTreeMap::new();
-        let mut judgments = Vec::with_capacity(rows.len());
-        for row in rows {
-            let keys = self.keys(row, context);
-            let earlier = keys.iter().find_map(|key| first.get(key).copied());
-            match earlier {
-                Some(id) => judgments.push(RuleVerdict::reject("duplicate", format!("of {id}"))),
-                None => {
-                    first.extend(keys.into_iter().map(|key| (key, row.id.as_str())));
-                    judgments.push(RuleVerdict::Keep);
-                }
-            }
-        }
-        Ok(judgments)
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::named(match self.on {
+            ComparedText::Conversation => &["messages"],
+            ComparedText::Question => &["messages", "problem_id"],
+        })
+    }
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
+        let problems = context.problems;
+        Ok(Box::new(ExactPass { on: self.on, problems, first: HashMap::new(), ids: RowIds::default() }))
     }
 }
 
-/// Key that two duplicates share.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum DuplicateKey {
-    Text(String),
-    Canonical(String),
+/// Kept rows so far, by hashes of 128 bits: a million texts have two of equal hash with a chance of 10⁻²⁷.
+struct ExactPass<'a> {
+    on: ComparedText,
+    problems: &'a BTreeMap<String, Problem>,
+    /// Number of the kept row with this hash. Used for lookups only, so the map's order does not matter.
+    first: HashMap<u128, u32>,
+    ids: RowIds,
 }
 
-impl ExactDuplicates {
-    fn keys(&self, row: &Trajectory, context: &RuleContext<'_>) -> Vec<DuplicateKey> {
-        if self.on == ComparedText::Conversation {
-            return vec![DuplicateKey::Text(self.on.of(row))];
+impl RulePass for ExactPass<'_> {
+    fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>> {
+        let (messages, ids) = (rows.messages()?, rows.ids()?);
+        let mut text = String::new();
+        let mut verdicts = Vec::with_capacity(rows.len());
+        for i in 0..rows.len() {
+            text.clear();
+            self.on.write(&messages, i, &mut text);
+            let keys = match self.on {
+                ComparedText::Conversation => [Some(xxh3_128(text.as_bytes(), 0)), None],
+                ComparedText::Question => {
+                    let problem = self.problems.get(rows.texts("problem_id")?.value(i));
+                    let canonical = problem.map(|p| p.canonical.as_str()).filter(|form| !form.is_empty());
+                    [Some(xxh3_128(normal(&text).as_bytes(), 0)), canonical.map(|form| xxh3_128(form.as_bytes(), 1))]
+                }
+            };
+            verdicts.push(match keys.iter().flatten().find_map(|key| self.first.get(key)) {
+                Some(earlier) => RuleVerdict::reject("duplicate", format!("of {}", self.ids.get(*earlier))),
+                None => {
+                    let number = self.ids.push(ids.value(i));
+                    self.first.extend(keys.into_iter().flatten().map(|key| (key, number)));
+                    RuleVerdict::Keep
+                }
+            });
         }
-        let problem = context.problems.get(&row.problem_id).filter(|p| !p.canonical.is_empty());
-        let canonical = problem.map(|p| DuplicateKey::Canonical(p.canonical.clone()));
-        std::iter::once(DuplicateKey::Text(normal(&self.on.of(row)))).chain(canonical).collect()
+        Ok(verdicts)
     }
 }

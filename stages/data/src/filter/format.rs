@@ -1,7 +1,7 @@
 //! Implements the rule `format`: every tool call must parse and have a result, and the conversation must end with an
 //! answer.
 
-use super::rule::{FilterRule, RuleContext, RuleVerdict};
+use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -26,9 +26,12 @@ impl FilterRule for FormatRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::named(&["messages"])
+    }
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let format = context.environment.format();
-        Ok(rows.iter().map(|row| judge(row, format)).collect())
+        Ok(each_row(move |row| Ok(judge(row, format))))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Implements the rule `judge`: a language model at an endpoint keeps or rejects each row (`docs/endpoints.md`).
 
-use super::rule::{FilterRule, RuleContext, RuleVerdict};
+use super::rows::RuleRows;
+use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::custom_rows::EPISODE_COLUMNS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -51,37 +53,61 @@ impl FilterRule for JudgeRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::named(&EPISODE_COLUMNS)
+    }
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let texts = (self.prompt.as_str(), self.rubric.as_str());
         let judge = judging::EpisodeJudge::new(texts, "keep", json!({"type": "boolean"}), "true or false");
         let judge = judge.map_err(|problem| Error::invalid(problem.message))?;
+        let chat = ChatClient::open(context.models, &self.model)?;
+        Ok(Box::new(JudgePass { rule: self, judge, chat, context, rows: 0, unjudged: 0 }))
+    }
+}
+
+struct JudgePass<'a> {
+    rule: &'a JudgeRule,
+    judge: judging::EpisodeJudge,
+    chat: ChatClient,
+    context: &'a RuleContext<'a>,
+    rows: usize,
+    unjudged: usize,
+}
+
+impl RulePass for JudgePass<'_> {
+    fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>> {
+        let rows = rows.trajectories()?;
         let unknown_problem = |row: &Trajectory| Problem { id: row.problem_id.clone(), ..Problem::default() };
-        let problems: Vec<Problem> = rows
-            .iter()
-            .map(|row| context.problems.get(&row.problem_id).cloned().unwrap_or_else(|| unknown_problem(row)))
-            .collect();
-        let pairs: Vec<(&Trajectory, &Problem)> = rows.iter().copied().zip(&problems).collect();
-        let mut chat = ChatClient::open(context.models, &self.model)?;
-        let verdicts = judging::request_verdicts(&judge, &mut chat, &pairs)?;
-        let mut unjudged = 0;
-        let mut judgments = Vec::with_capacity(rows.len());
-        for (row, verdict) in rows.iter().zip(verdicts) {
-            judgments.push(match verdict.and_then(read) {
-                Ok(judgment) => judgment,
-                Err(error) if self.on_error == ExceptionPolicy::Skip => {
-                    unjudged += 1;
-                    RuleVerdict::KeepWithReason(format!("not judged: {}", error.message))
-                }
-                Err(error) => {
-                    let error = error.at(format!("row `{}`", row.id));
-                    return Err(error.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"));
-                }
-            });
+        let problem = |row: &Trajectory| self.context.problems.get(&row.problem_id).cloned();
+        let problems: Vec<Problem> =
+            rows.iter().map(|row| problem(row).unwrap_or_else(|| unknown_problem(row))).collect();
+        let pairs: Vec<(&Trajectory, &Problem)> = rows.iter().zip(&problems).collect();
+        let verdicts = judging::request_verdicts(&self.judge, &mut self.chat, &pairs)?;
+        self.rows += rows.len();
+        rows.iter().zip(verdicts).map(|(row, verdict)| self.verdict(row, verdict)).collect()
+    }
+    fn finish(&mut self) -> Result<()> {
+        if self.unjudged > 0 {
+            let text = format!("{} of {} rows have no verdict and are kept", self.unjudged, self.rows);
+            (self.context.log)(LogLevel::Warn, &text);
         }
-        if unjudged > 0 {
-            (context.log)(LogLevel::Warn, &format!("{unjudged} of {} rows have no verdict and are kept", rows.len()));
+        Ok(())
+    }
+}
+
+impl JudgePass<'_> {
+    fn verdict(&mut self, row: &Trajectory, verdict: Result<JudgeVerdict>) -> Result<RuleVerdict> {
+        match verdict.and_then(read) {
+            Ok(judgment) => Ok(judgment),
+            Err(error) if self.rule.on_error == ExceptionPolicy::Skip => {
+                self.unjudged += 1;
+                Ok(RuleVerdict::KeepWithReason(format!("not judged: {}", error.message)))
+            }
+            Err(error) => {
+                let error = error.at(format!("row `{}`", row.id));
+                Err(error.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"))
+            }
         }
-        Ok(judgments)
     }
 }
 

@@ -1,7 +1,8 @@
-//! Implements the stage `data/filter`, whose rules judge trajectories in order. The outputs are the kept rows, the
-//! rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up to the rule that rejected it.
+//! Implements the stage `data/filter`, whose rules judge trajectories in order, batch by batch ([`passes`]). The
+//! outputs are the kept rows, the rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up to the rule that rejected it.
 
 pub mod answer;
+mod bands;
 pub mod decontaminate;
 pub mod exact_duplicates;
 pub mod expression;
@@ -10,34 +11,41 @@ pub mod http;
 pub mod judge;
 pub mod minhash;
 pub mod near_duplicates;
+pub mod passes;
 pub mod pattern;
 pub mod process;
 pub mod registry;
 pub mod report;
+mod row_ids;
+pub mod rows;
 pub mod rule;
+mod shingle_file;
 pub mod verdicts;
 pub mod void_turn;
 
-pub use rule::{FilterRule, RuleContext, RuleVerdict};
+pub use rows::RuleRows;
+pub use rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 
 use crate::facts;
 use crate::io;
 use crate::row_expression::{self, RowTable};
 use expression::ExpressionRule;
+use passes::FilterPasses;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Family, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
+use trainyard_api::{Family, InputArtifact, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
 use trainyard_core::{
     ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, OptionProblem, Producers, Result, WiredInputs,
 };
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
-use trainyard_tables::{Problem, Trajectory};
-use verdicts::{Count, apply, is_kept};
+use trainyard_tables::Problem;
+use verdicts::Count;
 
 /// Options of `data/filter`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -71,7 +79,7 @@ pub struct FilterStage {
 impl Stage for FilterStage {
     type Prepared = PreparedFilter;
     const NAME: &'static str = "data/filter";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
     const DOC: &'static str = include_str!("filter.md");
     const EXAMPLE: &'static str = concat!(
@@ -139,10 +147,7 @@ impl Stage for FilterStage {
     }
 
     fn run(&self, prepared: PreparedFilter, context: &mut StageContext) -> Result<()> {
-        let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
-        if rows.is_empty() {
-            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
-        }
+        let files: Vec<PathBuf> = context.many("trajectories").iter().map(InputArtifact::parquet).collect();
         let problems: BTreeMap<String, Problem> =
             io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
@@ -158,16 +163,24 @@ impl Stage for FilterStage {
             log: &log,
             models,
         };
-        let mut counts = Vec::new();
-        for rule in &prepared.rules {
-            context.stop_if_cancelled()?;
-            let rule = rule.build(&())?;
-            counts.push(apply(rule.as_ref(), &mut rows, &world)?);
+        let rules = prepared.rules.iter().map(|rule| rule.build(&())).collect::<Result<Vec<_>>>()?;
+        let mut passes = FilterPasses::start(&rules, &files, &world)?;
+        let total = passes.verdicts().rows();
+        if total == 0 {
+            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
         }
+        let outputs = [context.output_parquet("kept")?, context.output_parquet("rejected")?];
+        passes.run([&outputs[0], &outputs[1]], |rows| {
+            context.stop_if_cancelled()?;
+            context.progress(rows as u64, total as u64, "rows", None);
+            Ok(())
+        })?;
+        let (kept, counts) = (passes.verdicts().kept(), passes.verdicts().counts().to_vec());
+        drop(passes);
         host.report(context);
         models.values().into_iter().for_each(|(name, value)| context.metric(name, value));
         models.finish(context)?;
-        publish(rows, &counts, context)
+        report_counts(total, kept, &counts, context)
     }
 }
 
@@ -199,23 +212,22 @@ impl PreparedOptions for PreparedFilter {
     }
 }
 
-fn publish(rows: Vec<Trajectory>, counts: &[Count], context: &mut StageContext) -> Result<()> {
-    let total = rows.len();
-    let (kept, rejected): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_kept);
+fn report_counts(total: usize, kept: usize, counts: &[Count], context: &mut StageContext) -> Result<()> {
     context.metric("rows", total as f64);
-    context.metric("kept", kept.len() as f64);
-    context.metric("rejected", rejected.len() as f64);
+    context.metric("kept", kept as f64);
+    context.metric("rejected", (total - kept) as f64);
     for (name, n) in report::rejected_by_rule(counts) {
         context.metric(format!("rejected_{name}"), n as f64);
     }
     let declared = report::metrics(counts.iter().map(|c| c.rule)).into();
-    context.write_report("report", report::report(total, kept.len(), counts), &declared)?;
-    if kept.is_empty() {
+    context.write_report("report", report::report(total, kept, counts), &declared)?;
+    if kept == 0 {
         return Err(Error::data(format!("all {total} rows were rejected")).help(report::first_reasons(counts)));
     }
-    io::write_trajectories(&context.output_parquet("kept")?, &kept)?;
-    io::write_trajectories(&context.output_parquet("rejected")?, &rejected)
+    Ok(())
 }
 
+#[cfg(test)]
+mod recorded_tests;
 #[cfg(test)]
 mod tests;

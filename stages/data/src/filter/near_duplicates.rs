@@ -4,17 +4,19 @@
 //! ([`super::minhash`]). Banding can miss a pair, but no row below the threshold is rejected, and the similar row is
 //! always kept.
 
+use super::bands::BandIndex;
 use super::minhash::{MinHash, jaccard};
-use super::rule::{ComparedText, FilterRule, RuleContext, RuleVerdict};
+use super::row_ids::RowIds;
+use super::rows::RuleRows;
+use super::rule::{ComparedText, FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use super::shingle_file::ShingleFile;
 use crate::text::shingles;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::ops::Bound;
 use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, Result};
-use trainyard_tables::Trajectory;
 
 /// Rejects rows that nearly repeat an earlier kept row.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -42,11 +44,6 @@ impl Default for NearDuplicates {
     }
 }
 
-struct Sketch {
-    set: Vec<u64>,
-    bands: Vec<u64>,
-}
-
 impl PartOptions for NearDuplicates {
     const KIND: &'static str = "near_duplicates";
     const SUMMARY: &'static str = "keeps the first row of each group of near-duplicates";
@@ -69,51 +66,77 @@ impl FilterRule for NearDuplicates {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], _world: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
-        let minhash = MinHash::new(self.bands, self.rows);
-        let sketches: Vec<Sketch> = rows
-            .par_iter()
-            .map(|row| {
-                let set = shingles(&self.on.of(row), self.ngram);
-                let bands = minhash.signature(&set).map_or_else(Vec::new, |s| minhash.bands(&s));
-                Sketch { set, bands }
-            })
-            .collect();
-        // Used for lookups only, so the map's order does not matter.
-        let mut kept: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
-        Ok((0..rows.len())
-            .map(|i| match self.nearest(i, &sketches, &kept) {
-                Some((other, similarity)) => {
-                    RuleVerdict::reject("near_duplicate", format!("of {} ({similarity:.3})", rows[other].id))
-                }
-                None => {
-                    for (band, key) in sketches[i].bands.iter().enumerate() {
-                        kept.entry((band, *key)).or_default().push(i);
-                    }
-                    RuleVerdict::Keep
-                }
-            })
-            .collect())
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::named(&["messages"])
+    }
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
+        let pass = NearPass {
+            rule: self,
+            minhash: MinHash::new(self.bands, self.rows),
+            kept: BandIndex::new(self.bands),
+            sets: ShingleFile::create(&context.new_file("shingles"))?,
+            ids: RowIds::default(),
+        };
+        Ok(Box::new(pass))
     }
 }
 
-impl NearDuplicates {
-    /// Returns the first earlier kept row that shares a band with row `i` and is similar enough, with its similarity,
+/// Kept rows so far. In memory are their bands and ids, in a file their shingles.
+struct NearPass<'a> {
+    rule: &'a NearDuplicates,
+    minhash: MinHash,
+    kept: BandIndex,
+    sets: ShingleFile,
+    ids: RowIds,
+}
+
+struct Sketch {
+    set: Vec<u64>,
+    bands: Vec<u64>,
+}
+
+impl RulePass for NearPass<'_> {
+    fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>> {
+        let (messages, ids) = (rows.messages()?, rows.ids()?);
+        let (rule, minhash) = (self.rule, &self.minhash);
+        let sketch = |i: usize| {
+            let set = shingles(&rule.on.of(&messages, i), rule.ngram);
+            let bands = minhash.signature(&set).map_or_else(Vec::new, |s| minhash.bands(&s));
+            Sketch { set, bands }
+        };
+        let sketches: Vec<Sketch> = (0..rows.len()).into_par_iter().map(sketch).collect();
+        let mut verdicts = Vec::with_capacity(rows.len());
+        for (i, sketch) in sketches.iter().enumerate() {
+            verdicts.push(match self.nearest(sketch)? {
+                Some((row, similarity)) => {
+                    let detail = format!("of {} ({similarity:.3})", self.ids.get(row));
+                    RuleVerdict::reject("near_duplicate", detail)
+                }
+                None => {
+                    // A row without words has no bands and is never compared.
+                    if !sketch.bands.is_empty() {
+                        self.ids.push(ids.value(i));
+                        self.sets.push(&sketch.set)?;
+                        self.kept.push(&sketch.bands);
+                    }
+                    RuleVerdict::Keep
+                }
+            });
+        }
+        Ok(verdicts)
+    }
+}
+
+impl NearPass<'_> {
+    /// Returns the first earlier kept row that shares a band with this row and is similar enough, with its similarity,
     /// or `None` if no kept row is.
-    fn nearest(&self, i: usize, sketches: &[Sketch], kept: &HashMap<(usize, u64), Vec<usize>>) -> Option<(usize, f64)> {
-        let mut candidates: Vec<usize> = sketches[i]
-            .bands
-            .iter()
-            .enumerate()
-            .filter_map(|(band, key)| kept.get(&(band, *key)))
-            .flatten()
-            .copied()
-            .collect();
-        candidates.sort_unstable();
-        candidates.dedup();
-        candidates
-            .into_iter()
-            .map(|j| (j, jaccard(&sketches[i].set, &sketches[j].set)))
-            .find(|(_, s)| *s >= self.threshold)
+    fn nearest(&mut self, sketch: &Sketch) -> Result<Option<(u32, f64)>> {
+        for row in self.kept.candidates(&sketch.bands) {
+            let similarity = jaccard(&sketch.set, self.sets.get(row)?);
+            if similarity >= self.rule.threshold {
+                return Ok(Some((row, similarity)));
+            }
+        }
+        Ok(None)
     }
 }

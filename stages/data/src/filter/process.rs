@@ -1,12 +1,15 @@
 //! Implements the rule `process`: a user-defined program judges each row (`docs/custom-code.md`). The rule `http`
 //! ([`super::http`]) queries a service in the same way.
 
-use super::rule::{FilterRule, RuleContext, RuleVerdict};
-use crate::custom_rows::{RowQuery, query_rows};
+use super::rows::RuleRows;
+use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::custom_rows::{EPISODE_COLUMNS, RowQuery, query_rows};
 use serde_json::Value;
+use std::cell::Cell;
+use std::sync::Arc;
 use trainyard_core::{Error, Result};
 use trainyard_envs::programs::{CustomCodeOptions, CustomCodePage, CustomCodeRole, CustomRoleOptions};
-use trainyard_process::ProgramOptions;
+use trainyard_process::{ProgramOptions, ProgramService};
 use trainyard_tables::Trajectory;
 
 /// User-defined code as a rule.
@@ -38,18 +41,37 @@ impl<P: CustomCodeOptions> FilterRule for CustomRule<P> {
     fn kind(&self) -> &'static str {
         P::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::named(&EPISODE_COLUMNS)
+    }
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let peer = self.open(context.models.secrets(), context.log)?;
+        Ok(Box::new(CustomPass { rule: self, peer, context, skipped: Cell::new(false) }))
+    }
+}
+
+struct CustomPass<'a, P> {
+    rule: &'a CustomRule<P>,
+    peer: Arc<dyn ProgramService>,
+    context: &'a RuleContext<'a>,
+    /// Whether a skipped row was logged.
+    skipped: Cell<bool>,
+}
+
+impl<P: CustomCodeOptions> RulePass for CustomPass<'_, P> {
+    fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>> {
         let query = RowQuery {
-            peer: &*peer,
+            peer: &*self.peer,
             op: "judge",
-            batch: self.batch,
-            on_error: self.on_error,
+            batch: self.rule.batch,
+            on_error: self.rule.on_error,
             skipped: "stays",
-            problems: context.problems,
-            log: context.log,
+            problems: self.context.problems,
+            log: self.context.log,
+            is_logged: &self.skipped,
         };
-        let judged = query_rows(&query, rows, |_, response| read(response))?;
+        let rows: Vec<&Trajectory> = rows.trajectories()?.iter().collect();
+        let judged = query_rows(&query, &rows, |_, response| read(response))?;
         Ok(judged.into_iter().map(|judged| judged.unwrap_or(RuleVerdict::Keep)).collect())
     }
 }

@@ -52,7 +52,21 @@ mod tests {
             assert_eq!(rules.complete(&full).unwrap(), full);
             assert_eq!(rules.build(&full, &()).unwrap().kind(), kind);
         }
-        let shared = ["mod", "registry", "rule", "report", "minhash", "tests", "verdicts"];
+        let shared = [
+            "bands",
+            "minhash",
+            "mod",
+            "passes",
+            "recorded_tests",
+            "registry",
+            "report",
+            "row_ids",
+            "rows",
+            "rule",
+            "shingle_file",
+            "tests",
+            "verdicts",
+        ];
         for file in std::fs::read_dir("src/filter").unwrap() {
             let path = file.unwrap().path();
             let stem = path.file_stem().unwrap().to_str().unwrap();

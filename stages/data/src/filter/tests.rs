@@ -1,10 +1,9 @@
 use super::*;
 use crate::testing::{environment, parts};
-use std::path::PathBuf;
 use trainyard_chat::Models;
 use trainyard_envs::Environment;
 use trainyard_process::null_log;
-use trainyard_tables::{Message, Verdict};
+use trainyard_tables::{Message, Trajectory, Verdict};
 
 fn calculator() -> Box<dyn Environment> {
     environment(&json!({"kind": "math-problems", "tools": ["calculator"], "format": "code"}), 1).unwrap()
@@ -20,8 +19,13 @@ fn with_question(id: &str, question: &str) -> Trajectory {
     row(id, &[("user", question), ("assistant", "5")])
 }
 
-/// Returns a rule's reason codes, empty where the row is kept.
-fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[Problem]) -> Vec<String> {
+/// Returns the verdicts of a rule.
+pub(super) fn verdicts(
+    rule: &Value,
+    rows: &[Trajectory],
+    problems: &[Problem],
+    evaluation: &[Problem],
+) -> Result<Vec<RuleVerdict>> {
     let problems = problems.iter().map(|p| (p.id.clone(), p.clone())).collect();
     let scratch = tempfile::tempdir().unwrap();
     let environment = calculator();
@@ -33,26 +37,27 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
         log: &null_log(),
         models: &Models::in_memory(),
     };
-    let rows: Vec<&Trajectory> = rows.iter().collect();
-    let judgments = registry::family().build(&rule, &()).unwrap().judge(&rows, &context).unwrap();
-    judgments
-        .into_iter()
-        .map(|j| if let RuleVerdict::Reject { code, .. } = j { code.to_string() } else { String::new() })
-        .collect()
+    let rule = registry::family().build(rule, &())?;
+    let mut pass = rule.start(&context)?;
+    let batches = |size: usize| rows.chunks(size).map(|rows| RuleRows::of(&rows.iter().collect::<Vec<_>>()));
+    let size = if rows.len() < 10 { 2 } else { 16_384 };
+    if rule.observes() {
+        batches(size).try_for_each(|rows| pass.observe(&rows?))?;
+    }
+    let mut verdicts = Vec::new();
+    batches(size).try_for_each(|rows| pass.judge(&rows?).map(|more| verdicts.extend(more)))?;
+    pass.finish()?;
+    Ok(verdicts)
+}
+
+/// Returns a rule's reason codes, empty where the row is kept.
+fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[Problem]) -> Vec<String> {
+    let code = |verdict| if let RuleVerdict::Reject { code, .. } = verdict { code.to_string() } else { String::new() };
+    verdicts(&rule, rows, problems, evaluation).unwrap().into_iter().map(code).collect()
 }
 
 fn refuses(rule: Value, word: &str) {
-    let environment = calculator();
-    let context = RuleContext {
-        problems: &BTreeMap::new(),
-        evaluation: &[],
-        environment: environment.as_ref(),
-        scratch: &PathBuf::new(),
-        log: &null_log(),
-        models: &Models::in_memory(),
-    };
-    let row = with_question("a", "q");
-    let e = registry::family().build(&rule, &()).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
+    let e = verdicts(&rule, &[with_question("a", "q")], &[], &[]).unwrap_err();
     assert!(e.to_string().contains(word), "{e}");
 }
 
@@ -282,8 +287,17 @@ fn programs_keep_and_reject_rows() {
 fn rows_keep_their_verdicts_and_counts_add_up() {
     let mut rows =
         vec![with_question("a", "q"), with_question("b", "q"), row("c", &[("user", "q"), ("assistant", "")])];
+    let before = Verdict { rule: "earlier".into(), keep: true, reason: "why".into() };
+    rows[1].verdicts = vec![before.clone()];
+    let mut rejected_before = with_question("d", "other");
+    rejected_before.verdicts = vec![Verdict { keep: false, ..before.clone() }];
+    rows.push(rejected_before.clone());
     let environment = calculator();
     let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str| scratch.path().join(name);
+    let files = [file("first"), file("second")];
+    trainyard_tables::write_trajectories(&files[0], &rows[..2]).unwrap();
+    trainyard_tables::write_trajectories(&files[1], &rows[2..]).unwrap();
     let context = RuleContext {
         problems: &BTreeMap::new(),
         evaluation: &[],
@@ -292,17 +306,31 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         log: &null_log(),
         models: &Models::in_memory(),
     };
-    let rules =
-        ["format", "exact_duplicates"].map(|kind| registry::family().build(&json!({"kind": kind}), &()).unwrap());
-    let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &context).unwrap()).collect();
-    assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 1)]);
-    assert_eq!(
-        rows[1].verdicts.last().unwrap(),
-        &Verdict { rule: "exact_duplicates".into(), keep: false, reason: "duplicate: of a".into() }
-    );
-    assert_eq!(rows[2].verdicts.len(), 1);
-    let report = report::report(3, 1, &counts);
+    let rules = [
+        json!("format"),
+        json!({"kind": "expression", "keep": "length(id) <= max(length(id))"}),
+        json!("exact_duplicates"),
+    ];
+    let rules = rules.map(|rule| registry::family().build(&rule, &()).unwrap());
+    let mut passes = FilterPasses::start(&rules, &files, &context).unwrap();
+    passes.run([&file("kept"), &file("rejected")], |_| Ok(())).unwrap();
+    let counts = passes.verdicts().counts();
+    assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 0), (2, 1)]);
+    let read = |name: &str| trainyard_tables::read_trajectories(&file(name)).unwrap();
+    let verdict = |rule: &str, keep: bool, reason: &str| Verdict { rule: rule.into(), keep, reason: reason.into() };
+    let kept = Trajectory {
+        verdicts: ["format", "expression", "exact_duplicates"].map(|rule| verdict(rule, true, "")).to_vec(),
+        ..rows[0].clone()
+    };
+    assert_eq!(read("kept"), [kept]);
+    let rejected = read("rejected");
+    let own = [("format", true, ""), ("expression", true, ""), ("exact_duplicates", false, "duplicate: of a")];
+    let own = own.map(|(rule, keep, reason)| verdict(rule, keep, reason));
+    assert_eq!(rejected[0].verdicts, [vec![before], own.to_vec()].concat());
+    assert_eq!(rejected[1].verdicts.len(), 1);
+    assert_eq!(rejected[2], rejected_before);
+    let report = report::report(3, 1, counts);
     report.validate().unwrap();
     assert_eq!(report.metrics["rejected_exact_duplicates"].value, 1.0);
-    assert!(report::first_reasons(&counts).contains("format (no_answer): 1"));
+    assert!(report::first_reasons(counts).contains("format (no_answer): 1"));
 }

@@ -1,0 +1,195 @@
+//! Runs the rules of a stage over its rows, batch by batch.
+//!
+//! Rules judge together in one pass over the files. A rule that observes all rows first ([`FilterRule::observes`])
+//! begins another pass, because it must see only the rows that the rules before it keep. The last pass also writes.
+
+use super::rows::RuleRows;
+use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass};
+use super::verdicts::RowVerdicts;
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use trainyard_core::{Error, Result};
+use trainyard_tables::{BatchBounds, GroupReader, TableRowWriter, Trajectory, conform_rows};
+
+/// Rules at work on the rows of some files.
+pub struct FilterPasses<'a> {
+    rules: Vec<StartedRule<'a>>,
+    files: &'a [PathBuf],
+    verdicts: RowVerdicts,
+}
+
+struct StartedRule<'a> {
+    kind: &'static str,
+    columns: RuleColumns,
+    observes: bool,
+    pass: Box<dyn RulePass + 'a>,
+}
+
+impl<'a> FilterPasses<'a> {
+    /// Starts the rules. Errors: those of [`FilterRule::start`], data (a file without the columns of trajectories).
+    pub fn start(rules: &'a [Box<dyn FilterRule>], files: &'a [PathBuf], context: &'a RuleContext<'a>) -> Result<Self> {
+        let mut verdicts = RowVerdicts::new(rules.iter().map(|rule| rule.kind()));
+        each_batch(files, Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
+        let start = |rule: &'a Box<dyn FilterRule>| {
+            let pass = rule.start(context).map_err(|e| at_rule(e, rule.kind()))?;
+            Ok(StartedRule { kind: rule.kind(), columns: rule.columns(), observes: rule.observes(), pass })
+        };
+        Ok(Self { rules: rules.iter().map(start).collect::<Result<_>>()?, files, verdicts })
+    }
+    /// Returns the verdicts so far.
+    pub fn verdicts(&self) -> &RowVerdicts {
+        &self.verdicts
+    }
+    /// Judges all rows, and writes the kept and the rejected ones. `at_batch` receives the number of rows that the last
+    /// pass has read; its errors end the run.
+    pub fn run(&mut self, [kept, rejected]: [&Path; 2], mut at_batch: impl FnMut(usize) -> Result<()>) -> Result<()> {
+        let segments = self.segments();
+        let (last, earlier) = segments.split_last().ok_or_else(|| Error::bug("a filter has no pass"))?;
+        for segment in earlier {
+            self.observe(segment)?;
+            let columns = self.columns(segment);
+            self.judge(segment, columns.as_deref(), |_, _, _| at_batch(0))?;
+        }
+        self.observe(last)?;
+        let mut outputs = [TableRowWriter::create(kept)?, TableRowWriter::create(rejected)?];
+        self.judge(last, None, |verdicts, batch, first| {
+            write(verdicts, batch, first, &mut outputs)?;
+            at_batch(first + batch.num_rows())
+        })?;
+        for output in outputs {
+            TableRowWriter::<Trajectory>::finish(output)?;
+        }
+        self.rules.iter_mut().try_for_each(|rule| rule.pass.finish().map_err(|e| at_rule(e, rule.kind)))
+    }
+
+    /// Returns the rules of each pass; at least one pass, whose rules may be none.
+    fn segments(&self) -> Vec<Range<usize>> {
+        let observing = (1..self.rules.len()).filter(|i| self.rules[*i].observes);
+        let starts: Vec<usize> = std::iter::once(0).chain(observing).collect();
+        let ends = starts.iter().skip(1).copied().chain([self.rules.len()]);
+        starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+    }
+    /// Returns the columns that some rules read.
+    fn columns(&self, rules: &Range<usize>) -> Option<Vec<String>> {
+        let mut all = BTreeSet::from(["id".to_string()]);
+        for rule in &self.rules[rules.clone()] {
+            let RuleColumns::Named(names) = &rule.columns else { return None };
+            all.extend(names.iter().cloned());
+        }
+        Some(all.into_iter().collect())
+    }
+    /// Shows all kept rows to the first rule of a pass, if it observes.
+    fn observe(&mut self, segment: &Range<usize>) -> Result<()> {
+        let columns = self.columns(&(segment.start..(segment.start + 1).min(segment.end)));
+        let (rules, verdicts) = (&mut self.rules, &self.verdicts);
+        let Some(rule) = rules.get_mut(segment.start).filter(|rule| rule.observes && !segment.is_empty()) else {
+            return Ok(());
+        };
+        let mut first = 0;
+        each_batch(self.files, columns.as_deref(), |path, batch| {
+            let kept = verdicts.mask(first..first + batch.num_rows());
+            first += batch.num_rows();
+            let rows = rule.rows(path, &filtered(batch, &kept)?)?;
+            rule.pass.observe(&rows).map_err(|e| at_rule(e, rule.kind))
+        })
+    }
+    /// Judges all rows by some rules, and passes each batch and the number of its first row on.
+    fn judge(
+        &mut self,
+        segment: &Range<usize>,
+        columns: Option<&[String]>,
+        mut after: impl FnMut(&mut RowVerdicts, &RecordBatch, usize) -> Result<()>,
+    ) -> Result<()> {
+        let (rules, verdicts) = (&mut self.rules, &mut self.verdicts);
+        let mut first = 0;
+        each_batch(self.files, columns, |path, batch| {
+            let range = first..first + batch.num_rows();
+            judge_batch(&mut rules[segment.clone()], segment.start, (path, batch), &range, verdicts)?;
+            after(verdicts, batch, first)?;
+            first = range.end;
+            Ok(())
+        })
+    }
+}
+
+impl StartedRule<'_> {
+    /// Returns the columns of this rule.
+    fn rows(&self, path: &Path, batch: &RecordBatch) -> Result<RuleRows> {
+        let RuleColumns::Named(names) = &self.columns else { return Ok(RuleRows::new(path, batch.clone())) };
+        let fields = batch.schema_ref().fields().iter().enumerate();
+        let places: Vec<usize> =
+            fields.filter(|(_, field)| field.name() == "id" || names.contains(field.name())).map(|(i, _)| i).collect();
+        let part = batch.project(&places).map_err(|e| Error::bug(format!("a batch lacks a column: {e}")))?;
+        Ok(RuleRows::new(path, part))
+    }
+}
+
+/// Judges the kept rows of a batch by one rule after the other.
+fn judge_batch(
+    rules: &mut [StartedRule<'_>],
+    number: usize,
+    (path, batch): (&Path, &RecordBatch),
+    range: &Range<usize>,
+    verdicts: &mut RowVerdicts,
+) -> Result<()> {
+    let mut kept: Option<RecordBatch> = None;
+    let mut shared: Option<(RuleColumns, RuleRows)> = None;
+    for (i, rule) in rules.iter_mut().enumerate() {
+        let mask = verdicts.mask(range.clone());
+        if kept.as_ref().is_none_or(|kept| kept.num_rows() != mask.true_count()) {
+            kept = Some(filtered(batch, &mask)?);
+            shared = None;
+        }
+        let Some(kept) = &kept else { continue };
+        let rows = match shared.take() {
+            Some((columns, rows)) if columns == rule.columns => rows,
+            _ => rule.rows(path, kept)?,
+        };
+        let judgments = rule.pass.judge(&rows).map_err(|e| at_rule(e, rule.kind))?;
+        verdicts.record(number + i, range.clone(), judgments)?;
+        shared = Some((rule.columns.clone(), rows));
+    }
+    Ok(())
+}
+
+/// Writes the kept and the rejected rows of a batch, with their verdicts.
+fn write(
+    verdicts: &mut RowVerdicts,
+    batch: &RecordBatch,
+    first: usize,
+    [kept, rejected]: &mut [TableRowWriter<Trajectory>; 2],
+) -> Result<()> {
+    let mask = verdicts.mask(first..first + batch.num_rows());
+    let batch = verdicts.complete(batch, first)?;
+    kept.write_batch(&filtered(&batch, &mask)?)?;
+    let others = mask.values().iter().map(|keep| Some(!keep)).collect();
+    rejected.write_batch(&filtered(&batch, &others)?)
+}
+
+/// Reads files in order, with all columns of trajectories or the named ones.
+fn each_batch(
+    files: &[PathBuf],
+    columns: Option<&[String]>,
+    mut at: impl FnMut(&Path, &RecordBatch) -> Result<()>,
+) -> Result<()> {
+    for file in files {
+        for batch in GroupReader::open(file, columns, BatchBounds::default())? {
+            at(file, &conform_rows::<Trajectory>(file, &batch?, columns)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn filtered(batch: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch> {
+    if mask.true_count() == batch.num_rows() {
+        return Ok(batch.clone());
+    }
+    filter_record_batch(batch, mask).map_err(|e| Error::bug(format!("rows cannot be selected: {e}")))
+}
+
+fn at_rule(error: Error, kind: &str) -> Error {
+    error.at(format!("rule `{kind}`"))
+}

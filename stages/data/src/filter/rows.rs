@@ -1,0 +1,64 @@
+//! Holds the rows that a rule judges at once, as columns.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{RecordBatch, StringArray};
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use trainyard_core::{Error, Result};
+use trainyard_tables::{ExtraColumns, MessageColumns, TableRow, Trajectory, conform_rows, decode_part, encode_rows};
+
+/// Some columns of trajectories: those that the rule reads, and `id`.
+pub struct RuleRows {
+    path: PathBuf,
+    batch: RecordBatch,
+    decoded: OnceCell<Vec<Trajectory>>,
+}
+
+impl RuleRows {
+    /// Takes rows that [`conform_rows`] returned. Errors name the file `path`.
+    pub fn new(path: &Path, batch: RecordBatch) -> Self {
+        Self { path: path.to_path_buf(), batch, decoded: OnceCell::new() }
+    }
+    /// Encodes rows. Errors: bug.
+    pub fn of(rows: &[&Trajectory]) -> Result<Self> {
+        let path = Path::new("rows in memory");
+        let extra = ExtraColumns::ALL;
+        let batch = encode_rows(rows, &Trajectory::schema(extra), extra)?;
+        Ok(Self::new(path, conform_rows::<Trajectory>(path, &batch, None)?))
+    }
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.batch.num_rows()
+    }
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Returns the columns.
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+    /// Returns the ids of the rows.
+    pub fn ids(&self) -> Result<&StringArray> {
+        self.texts("id")
+    }
+    /// Returns a column of texts. Errors: bug (a column that the rule does not read).
+    pub fn texts(&self, name: &str) -> Result<&StringArray> {
+        let column = self.batch.column_by_name(name).and_then(|column| column.as_string_opt());
+        column.ok_or_else(|| Error::bug(format!("a rule reads `{name}`, which is not among its columns")))
+    }
+    /// Returns the messages of the rows. Errors: bug (a column that the rule does not read).
+    pub fn messages(&self) -> Result<MessageColumns<'_>> {
+        MessageColumns::of(&self.batch)
+    }
+    /// Returns the rows as structs; other columns than those of the rule have defaults.
+    ///
+    /// Errors: data (a word that is not known).
+    pub fn trajectories(&self) -> Result<&[Trajectory]> {
+        if let Some(rows) = self.decoded.get() {
+            return Ok(rows);
+        }
+        let rows = decode_part(&self.path, &self.batch)?;
+        Ok(self.decoded.get_or_init(|| rows))
+    }
+}
