@@ -133,7 +133,7 @@ impl<'a> BatchColumns<'a> {
         self.refuse_nulls(name, lists.values())?;
         Ok(lists.values())
     }
-    fn inner(&self, name: &str, parts: &arrow_array::StructArray, fields: &Schema) -> BatchColumns<'a> {
+    fn inner(&self, name: &str, parts: &StructArray, fields: &Schema) -> BatchColumns<'a> {
         let names = fields.fields().iter().map(|field| field.name().clone());
         let columns = names.zip(parts.columns().iter().cloned()).collect();
         debug_assert_eq!(parts.num_columns(), fields.fields().len(), "{name} was compared before");

@@ -1,7 +1,7 @@
 //! Reads the texts of conversations from their Arrow column, without a copy.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ListArray, RecordBatch, StringArray};
+use arrow_array::{ListArray, RecordBatch, StringArray};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
 
