@@ -14,6 +14,7 @@ pub mod near_duplicates;
 pub mod passes;
 pub mod pattern;
 pub mod process;
+pub mod reading;
 pub mod registry;
 pub mod report;
 mod row_ids;
@@ -31,6 +32,7 @@ use crate::io;
 use crate::row_expression::{self, RowTable};
 use expression::ExpressionRule;
 use passes::FilterPasses;
+use reading::{RowErrorPolicy, RowFiles};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -60,6 +62,10 @@ pub struct FilterConfig {
     #[serde(default = "word_problems::default_options")]
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
+    /// Effect of a row that cannot be read, such as one with a null where rows have none: `fail` ends the stage, with
+    /// `skip` the row is in no output, and the report names it.
+    #[serde(default)]
+    pub on_error: RowErrorPolicy,
 }
 
 fn default_rules() -> Vec<Value> {
@@ -164,7 +170,16 @@ impl Stage for FilterStage {
             models,
         };
         let rules = prepared.rules.iter().map(|rule| rule.build(&())).collect::<Result<Vec<_>>>()?;
-        let mut passes = FilterPasses::start(&rules, &files, &world)?;
+        let files = match prepared.config.on_error {
+            RowErrorPolicy::Fail => RowFiles::strict(&files),
+            RowErrorPolicy::Skip => RowFiles::skipping(&files)?,
+        };
+        let unreadable: Vec<String> = files.unreadable().map(ToString::to_string).collect();
+        if let Some(first) = unreadable.first() {
+            let n = unreadable.len();
+            context.warn(format!("{n} unreadable rows are left out, the first of them: {first}"));
+        }
+        let mut passes = FilterPasses::start(&rules, files, &world)?;
         let total = passes.verdicts().rows();
         if total == 0 {
             return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
@@ -180,7 +195,7 @@ impl Stage for FilterStage {
         host.report(context);
         models.values().into_iter().for_each(|(name, value)| context.metric(name, value));
         models.finish(context)?;
-        report_counts(total, kept, &counts, context)
+        report_counts(total, kept, &counts, &unreadable, context)
     }
 }
 
@@ -212,15 +227,22 @@ impl PreparedOptions for PreparedFilter {
     }
 }
 
-fn report_counts(total: usize, kept: usize, counts: &[Count], context: &mut StageContext) -> Result<()> {
+fn report_counts(
+    total: usize,
+    kept: usize,
+    counts: &[Count],
+    unreadable: &[String],
+    context: &mut StageContext,
+) -> Result<()> {
     context.metric("rows", total as f64);
     context.metric("kept", kept as f64);
     context.metric("rejected", (total - kept) as f64);
+    context.metric("unreadable", unreadable.len() as f64);
     for (name, n) in report::rejected_by_rule(counts) {
         context.metric(format!("rejected_{name}"), n as f64);
     }
     let declared = report::metrics(counts.iter().map(|c| c.rule)).into();
-    context.write_report("report", report::report(total, kept, counts), &declared)?;
+    context.write_report("report", report::report(total, kept, counts, unreadable), &declared)?;
     if kept == 0 {
         return Err(Error::data(format!("all {total} rows were rejected")).help(report::first_reasons(counts)));
     }

@@ -3,6 +3,7 @@
 //! Rules judge together in one pass over the files. A rule that observes all rows first ([`FilterRule::observes`])
 //! begins another pass, because it must see only the rows that the rules before it keep. The last pass also writes.
 
+use super::reading::RowFiles;
 use super::rows::RuleRows;
 use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass};
 use super::verdicts::RowVerdicts;
@@ -10,14 +11,14 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchBounds, GroupReader, TableRowWriter, Trajectory, conform_rows};
+use trainyard_tables::{TableRowWriter, Trajectory};
 
 /// Rules at work on the rows of some files.
 pub struct FilterPasses<'a> {
     rules: Vec<StartedRule<'a>>,
-    files: &'a [PathBuf],
+    files: RowFiles<'a>,
     verdicts: RowVerdicts,
 }
 
@@ -30,14 +31,18 @@ struct StartedRule<'a> {
 
 impl<'a> FilterPasses<'a> {
     /// Starts the rules. Errors: those of [`FilterRule::start`], data (a file without the columns of trajectories).
-    pub fn start(rules: &'a [Box<dyn FilterRule>], files: &'a [PathBuf], context: &'a RuleContext<'a>) -> Result<Self> {
+    pub fn start(rules: &'a [Box<dyn FilterRule>], files: RowFiles<'a>, context: &'a RuleContext<'a>) -> Result<Self> {
         let mut verdicts = RowVerdicts::new(rules.iter().map(|rule| rule.kind()));
-        each_batch(files, Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
+        files.each_batch(Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
         let start = |rule: &'a Box<dyn FilterRule>| {
             let pass = rule.start(context).map_err(|e| at_rule(e, rule.kind()))?;
             Ok(StartedRule { kind: rule.kind(), columns: rule.columns(), observes: rule.observes(), pass })
         };
         Ok(Self { rules: rules.iter().map(start).collect::<Result<_>>()?, files, verdicts })
+    }
+    /// Returns the files that the rows are read from.
+    pub fn files(&self) -> &RowFiles<'a> {
+        &self.files
     }
     /// Returns the verdicts so far.
     pub fn verdicts(&self) -> &RowVerdicts {
@@ -84,12 +89,12 @@ impl<'a> FilterPasses<'a> {
     /// Shows all kept rows to the first rule of a pass, if it observes.
     fn observe(&mut self, segment: &Range<usize>) -> Result<()> {
         let columns = self.columns(&(segment.start..(segment.start + 1).min(segment.end)));
-        let (rules, verdicts) = (&mut self.rules, &self.verdicts);
+        let (rules, verdicts, files) = (&mut self.rules, &self.verdicts, &self.files);
         let Some(rule) = rules.get_mut(segment.start).filter(|rule| rule.observes && !segment.is_empty()) else {
             return Ok(());
         };
         let mut first = 0;
-        each_batch(self.files, columns.as_deref(), |path, batch| {
+        files.each_batch(columns.as_deref(), |path, batch| {
             let kept = verdicts.mask(first..first + batch.num_rows());
             first += batch.num_rows();
             let rows = rule.rows(path, &filtered(batch, &kept)?)?;
@@ -103,9 +108,9 @@ impl<'a> FilterPasses<'a> {
         columns: Option<&[String]>,
         mut after: impl FnMut(&mut RowVerdicts, &RecordBatch, usize) -> Result<()>,
     ) -> Result<()> {
-        let (rules, verdicts) = (&mut self.rules, &mut self.verdicts);
+        let (rules, verdicts, files) = (&mut self.rules, &mut self.verdicts, &self.files);
         let mut first = 0;
-        each_batch(self.files, columns, |path, batch| {
+        files.each_batch(columns, |path, batch| {
             let range = first..first + batch.num_rows();
             judge_batch(&mut rules[segment.clone()], segment.start, (path, batch), &range, verdicts)?;
             after(verdicts, batch, first)?;
@@ -167,20 +172,6 @@ fn write(
     kept.write_batch(&filtered(&batch, &mask)?)?;
     let others = mask.values().iter().map(|keep| Some(!keep)).collect();
     rejected.write_batch(&filtered(&batch, &others)?)
-}
-
-/// Reads files in order, with all columns of trajectories or the named ones.
-fn each_batch(
-    files: &[PathBuf],
-    columns: Option<&[String]>,
-    mut at: impl FnMut(&Path, &RecordBatch) -> Result<()>,
-) -> Result<()> {
-    for file in files {
-        for batch in GroupReader::open(file, columns, BatchBounds::default())? {
-            at(file, &conform_rows::<Trajectory>(file, &batch?, columns)?)?;
-        }
-    }
-    Ok(())
 }
 
 fn filtered(batch: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch> {

@@ -57,6 +57,7 @@ mod tests {
             "minhash",
             "mod",
             "passes",
+            "reading",
             "recorded_tests",
             "registry",
             "report",

@@ -20,6 +20,7 @@ pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<MetricInfo> 
         MetricInfo::new("rows", "rows", "Rows that were judged."),
         MetricInfo::new("kept", "rows", "Rows that no rule rejected."),
         MetricInfo::new("rejected", "rows", "Rows that a rule rejected."),
+        MetricInfo::new("unreadable", "rows", "Rows that could not be read (`on_error: skip`); they are in no output."),
     ];
     let kinds: BTreeSet<&str> = kinds.into_iter().collect();
     if kinds.contains("judge") {
@@ -31,10 +32,15 @@ pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<MetricInfo> 
     list
 }
 
-pub fn report(total: usize, kept: usize, counts: &[Count]) -> StageReport {
+/// Rows that the report names.
+const NAMED_ROWS: usize = 10;
+
+/// Returns the report. `unreadable` are the errors of rows that were left out.
+pub fn report(total: usize, kept: usize, counts: &[Count], unreadable: &[String]) -> StageReport {
     let mut report = StageReport::new("Filter");
     report.summary = format!("{kept} of {total} rows were kept.");
     report.metric("rows", total as f64).metric("kept", kept as f64).metric("rejected", (total - kept) as f64);
+    report.metric("unreadable", unreadable.len() as f64);
     for (rule, n) in rejected_by_rule(counts) {
         report.metric(format!("rejected_{rule}"), n as f64);
     }
@@ -53,6 +59,13 @@ pub fn report(total: usize, kept: usize, counts: &[Count]) -> StageReport {
     report.table(rules);
     if !reasons.rows.is_empty() {
         report.table(reasons);
+    }
+    if !unreadable.is_empty() {
+        let mut rows = Table::new("Rows that could not be read", ["error"]);
+        for error in unreadable.iter().take(NAMED_ROWS) {
+            rows.row([ReportCell::text(error)]);
+        }
+        report.table(rows);
     }
     report.note("A row is judged until a rule rejects it; the rules after that do not see it.");
     report

@@ -312,7 +312,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         json!("exact_duplicates"),
     ];
     let rules = rules.map(|rule| registry::family().build(&rule, &()).unwrap());
-    let mut passes = FilterPasses::start(&rules, &files, &context).unwrap();
+    let mut passes = FilterPasses::start(&rules, RowFiles::strict(&files), &context).unwrap();
     passes.run([&file("kept"), &file("rejected")], |_| Ok(())).unwrap();
     let counts = passes.verdicts().counts();
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 0), (2, 1)]);
@@ -329,7 +329,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     assert_eq!(rejected[0].verdicts, [vec![before], own.to_vec()].concat());
     assert_eq!(rejected[1].verdicts.len(), 1);
     assert_eq!(rejected[2], rejected_before);
-    let report = report::report(3, 1, counts);
+    let report = report::report(3, 1, counts, &[]);
     report.validate().unwrap();
     assert_eq!(report.metrics["rejected_exact_duplicates"].value, 1.0);
     assert!(report::first_reasons(counts).contains("format (no_answer): 1"));
