@@ -134,26 +134,38 @@ fn verdicts_equal_the_recorded_ones() {
         \x20verdict = lambda row: {'keep': len(json.dumps(row['messages'])) % 3 > 0, 'reason': str(row['turns'])}\n\
         \x20print(json.dumps({'id': request['id'], 'result': [verdict(row) for row in request['items']]}), flush=True)";
     let cases: [(Value, usize, &str); 16] = [
-        (json!("format"), 0, ""),
-        (json!("void_turn"), 0, ""),
-        (json!("answer"), 0, ""),
-        (json!("exact_duplicates"), 0, ""),
-        (json!({"kind": "exact_duplicates", "on": "question"}), 0, ""),
-        (json!("near_duplicates"), 0, ""),
+        (json!("format"), 21_446, "b8d47057b6130965"),
+        (json!("void_turn"), 15_869, "c70c58425e0d447f"),
+        (json!("answer"), 25_212, "b856017161a54b2d"),
+        (json!("exact_duplicates"), 5194, "f660f1cbaab2d171"),
+        (json!({"kind": "exact_duplicates", "on": "question"}), 21_653, "a2c8fd8d12b6b13b"),
+        (json!("near_duplicates"), 5831, "944233e92003c1af"),
         (
             json!({"kind": "near_duplicates", "on": "question", "ngram": 3, "threshold": 0.7, "bands": 20, "rows": 5}),
-            0,
-            "",
+            17_694,
+            "a637487d4369700a",
         ),
-        (json!("decontaminate"), 0, ""),
-        (json!({"kind": "decontaminate", "methods": ["coverage_8", "canonical"], "coverage": 0.3}), 0, ""),
-        (json!({"kind": "expression", "keep": "tool_errors <= 1 and level < 4"}), 0, ""),
-        (json!({"kind": "expression", "keep": "reward >= avg(reward) or rewards_answer > 0.5"}), 0, ""),
-        (json!({"kind": "expression", "keep": "meta_quality > 0.3 and answer like '%1%'"}), 0, ""),
-        (json!({"kind": "pattern", "pattern": "^[0-9]+$"}), 0, ""),
-        (json!({"kind": "pattern", "pattern": "w1[0-9]? w2", "of": "conversation", "reject": true}), 0, ""),
-        (json!({"kind": "pattern", "pattern": "so it is", "of": "last_message"}), 0, ""),
-        (json!({"kind": "process", "command": ["python3", "-c", program]}), 0, ""),
+        (json!("decontaminate"), 14_403, "21d698d1be897c6a"),
+        (
+            json!({"kind": "decontaminate", "methods": ["coverage_8", "canonical"], "coverage": 0.3}),
+            14_467,
+            "3af7664cd2f57573",
+        ),
+        (json!({"kind": "expression", "keep": "tool_errors <= 1 and level < 4"}), 61_904, "bc04a1f8d1c575b2"),
+        (
+            json!({"kind": "expression", "keep": "reward >= avg(reward) or rewards_answer > 0.5"}),
+            53_333,
+            "9ba0be9ee09c0d82",
+        ),
+        (json!({"kind": "expression", "keep": "meta_quality > 0.3 and answer like '%1%'"}), 84_230, "3595aebe760ebf8a"),
+        (json!({"kind": "pattern", "pattern": "^[0-9]+$"}), 54_545, "d8260c6b0236022a"),
+        (
+            json!({"kind": "pattern", "pattern": "w1[0-9]? w2", "of": "conversation", "reject": true}),
+            42_368,
+            "e68114b8650c6f9e",
+        ),
+        (json!({"kind": "pattern", "pattern": "so it is", "of": "last_message"}), 5100, "40cd4496dc6e1823"),
+        (json!({"kind": "process", "command": ["python3", "-c", program]}), 33_158, "df20c3c044f844b4"),
     ];
     let found = cases.map(|(rule, rejected, digest)| {
         let recorded = recorded(&rule, &rows);
