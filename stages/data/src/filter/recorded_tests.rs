@@ -130,7 +130,8 @@ fn recorded(rule: &Value, rows: &[Trajectory]) -> (usize, String) {
 fn verdicts_equal_the_recorded_ones() {
     let rows: Vec<Trajectory> = (0..ROWS).map(row).collect();
     let program = "import json, sys\nsys.stdin.readline()\n\
-        print(json.dumps({'type': 'ready', 'protocol': 1}), flush=True)\nfor line in sys.stdin:\n request = json.loads(line)\n\
+        print(json.dumps({'type': 'ready', 'protocol': 1}), flush=True)\n\
+        for line in sys.stdin:\n request = json.loads(line)\n\
         \x20verdict = lambda row: {'keep': len(json.dumps(row['messages'])) % 3 > 0, 'reason': str(row['turns'])}\n\
         \x20print(json.dumps({'id': request['id'], 'result': [verdict(row) for row in request['items']]}), flush=True)";
     let cases: [(Value, usize, &str); 16] = [
