@@ -28,7 +28,7 @@ impl<'a> MessageColumns<'a> {
         let (roles, contents) = (self.roles, self.contents);
         self.range(row).map(move |i| (roles.value(i), contents.value(i)))
     }
-    /// Returns the content of the first user message of a row; empty if there is none.
+    /// Returns the content of the first user message of a row; empty without one.
     pub fn question(&self, row: usize) -> &'a str {
         self.of_row(row).find(|(role, _)| *role == "user").map_or("", |(_, content)| content)
     }

@@ -114,7 +114,7 @@ pub fn encode_columns<R: TableRow>(rows: &[&R], columns: &[String], extra: Extra
 /// Converts a batch of a file to the schema of its rows: all columns with the additional ones, or those that are named.
 /// Missing nullable columns and fields are null, unexpected ones are left out.
 ///
-/// Errors: data, naming the file and the column (another type, a missing column, nulls where rows have none).
+/// Errors: data, naming the file and the column (another type, a missing column, nulls in a required column).
 pub fn conform_rows<R: TableRow>(path: &Path, batch: &RecordBatch, columns: Option<&[String]>) -> Result<RecordBatch> {
     let whole = R::schema(ExtraColumns::ALL);
     let wanted = |field: &&FieldRef| columns.is_none_or(|columns| columns.contains(field.name()));

@@ -155,7 +155,7 @@ pub(crate) fn widen_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<Rec
 
 /// Converts a column of a [`readable`] type to exactly the expected type: names and nullability of list items too.
 ///
-/// Errors: nulls where the expected type has none.
+/// Errors: nulls in a required field.
 pub(crate) fn exact_column(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
     let column = convert_column(column, kind)?;
     match kind {

@@ -9,7 +9,7 @@ pub struct BandIndex {
     keys: Vec<u64>,
     /// For each band, the last row of each key.
     last: Vec<HashTable<u32>>,
-    /// For each band of each row, the row before it with the same key, plus 1; 0 if there is none.
+    /// For each band of each row, the row before it with the same key, plus 1; 0 for the first such row.
     before: Vec<u32>,
 }
 

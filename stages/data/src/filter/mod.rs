@@ -1,6 +1,7 @@
-//! Implements the stage `data/filter`, whose rules judge trajectories in order, batch by batch ([`passes`]). The outputs
-//! are the kept rows, the rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up to the rule
-//! that rejected it.
+//! Implements the stage `data/filter`, whose rules judge trajectories in order, batch by batch ([`passes`]).
+//!
+//! The outputs are the kept rows, the rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up
+//! to the rule that rejected it.
 
 pub mod answer;
 mod bands;
@@ -63,7 +64,7 @@ pub struct FilterConfig {
     #[serde(default = "word_problems::default_options")]
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
-    /// Effect of a row that cannot be read, such as one with a null where rows have none: `fail` ends the stage, with
+    /// Effect of a row that cannot be read, such as one with a null in a required column: `fail` ends the stage, with
     /// `skip` the row is in no output, and the report names it.
     #[serde(default)]
     pub on_error: RowErrorPolicy,

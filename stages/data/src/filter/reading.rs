@@ -56,7 +56,7 @@ impl<'a> RowFiles<'a> {
     }
     /// Passes all batches on, with all columns of trajectories or the named ones.
     ///
-    /// Errors: those of `at`; data, naming the file and the row (nulls where rows have none, another type).
+    /// Errors: those of `at`; data, naming the file and the row (nulls in a required column, another type).
     pub fn each_batch(
         &self,
         columns: Option<&[String]>,
