@@ -7,7 +7,9 @@
 
 mod c_interface;
 pub mod exchange;
+mod groups;
 pub mod mask;
+pub mod query;
 pub mod scan;
 #[cfg(test)]
 mod tests;
@@ -17,4 +19,5 @@ mod translation_tests;
 
 pub use exchange::{batch_of, frame_of};
 pub use mask::{Batches, batch_mask, file_mask, mask};
+pub use query::query;
 pub use scan::FrameScan;

@@ -75,7 +75,8 @@ impl QueryDatabase {
         self.connection.execute_batch(&format!("CREATE TABLE {} ({})", quoted(table), columns.join(", ")))
     }
 
-    fn insert(&mut self, table: &str, batch: &RecordBatch) -> Result<(), Sqlite> {
+    /// Inserts the rows of a flat batch.
+    pub fn insert(&mut self, table: &str, batch: &RecordBatch) -> Result<(), Sqlite> {
         let places = vec!["?"; batch.num_columns()].join(", ");
         let transaction = self.connection.transaction()?;
         {

@@ -21,6 +21,7 @@ mod error;
 pub mod filter;
 pub mod flatten;
 mod functions;
+pub mod grouped;
 mod meta;
 #[cfg(test)]
 mod meta_tests;
@@ -36,5 +37,6 @@ pub use database::QueryLimits;
 pub use error::is_out_of_memory;
 pub use filter::{FilterExpression, filter_mask};
 pub use flatten::{CellKind, ColumnFlattener};
+pub use grouped::{Aggregate, AggregateFunction, GroupedStatement};
 pub use query::{query, table_names};
 pub use result::{QueryResult, ResultColumn};

@@ -19,6 +19,14 @@ impl<'a> TranslationColumns<'a> {
     pub fn new(flat: &'a RecordBatch) -> Self {
         Self { flat, used: Vec::new() }
     }
+    /// Names the first column if no other is named, because a frame without columns has no rows.
+    pub fn name_one(&mut self) -> Option<()> {
+        if self.used.is_empty() {
+            let first = self.flat.schema_ref().fields().iter().map(|field| field.name().clone()).next()?;
+            self.column(&first)?;
+        }
+        Some(())
+    }
     /// Returns the named columns as a batch.
     pub fn into_used(self) -> Result<RecordBatch> {
         let field = |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);

@@ -15,10 +15,11 @@ mod texts;
 mod value;
 
 pub(crate) use columns::TranslationColumns;
+pub(crate) use value::{Kind, TypedExpr};
 
 use polars::prelude::{DataType, Expr, NULL, lit, when};
 use sqlparser::ast::{BinaryOperator, CaseWhen, Expr as Sql, UnaryOperator, ValueWithSpan};
-use value::{Kind, TypedExpr, truth};
+use value::truth;
 
 /// Lists of at most this many items are compared item by item.
 const SHORT_LIST: usize = 4;
@@ -26,6 +27,12 @@ const SHORT_LIST: usize = 4;
 /// Translates a condition over flat columns.
 pub(crate) fn translate(condition: &Sql, columns: &mut TranslationColumns<'_>) -> Option<Expr> {
     Translator { columns }.condition(condition)
+}
+
+/// Translates a value over flat columns.
+pub(crate) fn translate_value(value: &Sql, columns: &mut TranslationColumns<'_>) -> Option<TypedExpr> {
+    let mut translator = Translator { columns };
+    if is_comparison(value) { translator.comparison(value).map(truth) } else { translator.operand(value) }
 }
 
 struct Translator<'a, 'b> {
