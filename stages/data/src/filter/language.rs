@@ -103,7 +103,7 @@ pub struct LanguageRule {
     /// Least number of letters, below which the language is unknown.
     #[serde(default = "default_min_letters")]
     pub min_letters: usize,
-    /// What becomes of rows in an unknown language.
+    /// Treatment of rows in an unknown language.
     #[serde(default)]
     pub unknown: UnknownLanguage,
 }
@@ -116,14 +116,14 @@ fn default_min_letters() -> usize {
     20
 }
 
-/// What becomes of rows in an unknown language.
+/// Treatment of rows in an unknown language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownLanguage {
-    /// They are kept; their verdict says so.
+    /// Rows are kept, with the reason in their verdict.
     #[default]
     Keep,
-    /// They are rejected.
+    /// Rows are rejected.
     Reject,
 }
 
@@ -165,10 +165,10 @@ impl PartOptions for LanguageRule {
     const DOC: &'static str = "Keeps the rows whose text (`of`: the conversation, the question, the agent's messages)\n\
         is in one of `languages`. The detector (whatlang: trigrams and alphabets) knows 70 languages. Where 16\n\
         of them were possible, it was right for 99% of texts of more than 100 characters, 97% of 51 to 100, 92% of\n\
-        21 to 50 and 79% of up to 20 (the benchmark of whichlang 0.1.1). Code and names mislead it. The language of a text with fewer letters than `min_letters`, or that it tells with less\n\
-        than `confidence`, is unknown, and `unknown` decides: keep or reject. Kindred languages (Danish and\n\
-        Norwegian, Croatian and Serbian in Latin script) are told apart with little confidence: name both. Reasons:\n\
-        other_language (with the code and the confidence), unknown_language.";
+        21 to 50 and 79% of up to 20 (the benchmark of whichlang 0.1.1). Code and names mislead it. The language of a\n\
+        text with fewer letters than `min_letters`, or that is found with less than `confidence`, is unknown, and\n\
+        `unknown` decides: keep or reject. Related languages, such as Danish and Norwegian, are told apart with\n\
+        little confidence: name both. Reasons: other_language (with the code and the confidence), unknown_language.";
     fn check(&self) -> Vec<OptionProblem> {
         let unknown = |(i, code): (usize, &String)| {
             let problem = || OptionProblem::new(format!("/languages/{i}"), format!("unknown language `{code}`"));

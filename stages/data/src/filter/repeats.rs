@@ -97,8 +97,8 @@ impl Repeats {
         }
     }
 
-    /// Goes on to n-grams of one word more. One occurs twice only if the shorter one that it begins with does, and the
-    /// word that it ends with; two are equal if these are.
+    /// Replaces the n-grams by those of one word more. One occurs twice only if the shorter one that it begins with
+    /// does, and the word that it ends with; two are equal if these are.
     pub fn lengthen(&mut self) {
         self.first.clear(self.grams.len());
         for gram in &self.grams {

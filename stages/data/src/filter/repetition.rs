@@ -1,5 +1,5 @@
-//! Implements the rule `repetition`: the limits on repeated lines, paragraphs and n-grams of Gopher's training data (Rae
-//! et al. 2021, arXiv 2112.11446, table A1).
+//! Implements the rule `repetition`: the limits on repeated lines, paragraphs and n-grams of Gopher's training data
+//! (Rae et al. 2021, arXiv 2112.11446, table A1).
 
 use super::judged_text::{JudgedText, each_text};
 use super::limits::{above, not_shares};

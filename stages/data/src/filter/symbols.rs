@@ -88,7 +88,7 @@ impl SymbolsRule {
             .or_else(|| above("too_many_words", words, real(self.max_words)))
     }
 
-    /// Compares ratios to the number of words. Without words there are none.
+    /// Compares ratios to the number of words; `None` for a text without words.
     fn word_rejection(&self, counts: &SymbolCounts) -> Option<RuleVerdict> {
         let per_word = |count: usize| count as f64 / counts.words as f64;
         if counts.words == 0 {
