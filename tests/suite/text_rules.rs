@@ -27,7 +27,7 @@ const GERMAN: &str = "Der Fluss entspringt in den Hügeln oberhalb der alten Sta
 const SPANISH: &str = "El río nace en las colinas que se levantan detrás de la ciudad antigua, y la mayor parte de su \
                        agua viene de la nieve que se derrite en el mes de mayo, cuando empieza el calor.";
 
-/// Returns the file of the user: each conversation asks in French, and its topic names what is wrong with the answer.
+/// Returns conversations with questions in French; the topic of each names the mistake in its answer.
 fn chats() -> String {
     let lines = "They say that it will rain.\nWe have to go with them.\n".repeat(2);
     let phrase = "and then the man with the red hat went to the shop";

@@ -112,27 +112,26 @@ impl RepetitionRule {
     /// Returns the rejection of a text by the first limit that it exceeds.
     fn rejection(&self, repeats: &mut Repeats, text: &str) -> Option<RuleVerdict> {
         let characters = text.chars().count() as f64;
-        let [lines, line_characters, paragraphs, paragraph_characters] = self.part_limits();
-        let exceeded =
-            |found: PartRepeats, parts: (&'static str, Option<f64>), of_text: (&'static str, Option<f64>)| {
-                above(parts.0, found.repeated as f64 / found.parts as f64, parts.1)
-                    .or_else(|| above(of_text.0, found.characters as f64 / characters, of_text.1))
-            };
-        // Without a line feed there is one line, which no other equals.
+        let rejection = self.part_rejection(repeats, text, characters);
+        rejection.or_else(|| self.gram_rejection(repeats, text, characters))
+    }
+
+    fn part_rejection(&self, repeats: &mut Repeats, text: &str, characters: f64) -> Option<RuleVerdict> {
         let feeds = memchr_iter(b'\n', text.as_bytes()).count();
-        if feeds > 0 {
-            let found = repeats.of_parts(self::lines(text), feeds + 1);
-            let rejection = exceeded(found, lines, line_characters);
-            if rejection.is_some() {
-                return rejection;
-            }
-            let found = repeats.of_parts(self::paragraphs(text), feeds + 1);
-            let rejection = exceeded(found, paragraphs, paragraph_characters);
-            if rejection.is_some() {
-                return rejection;
-            }
+        // A single line repeats no other.
+        if feeds == 0 {
+            return None;
         }
-        self.gram_rejection(repeats, text, characters)
+        let [of_lines, in_lines, of_paragraphs, in_paragraphs] = self.part_limits();
+        let exceeded = |found: PartRepeats, of_parts: (&'static str, Option<f64>), in_parts: (_, Option<f64>)| {
+            above(of_parts.0, found.repeated as f64 / found.parts as f64, of_parts.1)
+                .or_else(|| above(in_parts.0, found.characters as f64 / characters, in_parts.1))
+        };
+        let found = repeats.of_parts(lines(text), feeds + 1);
+        exceeded(found, of_lines, in_lines).or_else(|| {
+            let found = repeats.of_parts(paragraphs(text), feeds + 1);
+            exceeded(found, of_paragraphs, in_paragraphs)
+        })
     }
 
     fn gram_rejection(&self, repeats: &mut Repeats, text: &str, characters: f64) -> Option<RuleVerdict> {
