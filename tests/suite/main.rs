@@ -68,6 +68,7 @@ mod snapshots;
 mod split_outputs;
 mod sweeps;
 mod terminal;
+mod text_rules;
 mod tracking;
 mod trl_vllm;
 mod trying;

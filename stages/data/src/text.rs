@@ -39,6 +39,31 @@ pub fn shingles(text: &str, n: usize) -> Vec<u64> {
     grams
 }
 
+/// Returns each word as it is written, with the byte at which it starts.
+pub fn word_places(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let separates = |c: char| !c.is_alphanumeric();
+    let mut next = 0;
+    text.split_inclusive(separates).filter_map(move |piece| {
+        let start = next;
+        next += piece.len();
+        let word = piece.strip_suffix(separates).unwrap_or(piece);
+        (!word.is_empty()).then_some((start, word))
+    })
+}
+
+/// Returns the hash of a word in lower case.
+pub fn word_hash(word: &str) -> u64 {
+    const STACK: usize = 64;
+    if word.len() > STACK || !word.is_ascii() {
+        return xxh64(word.to_lowercase().as_bytes(), 0);
+    }
+    let mut lower = [0; STACK];
+    let lower = &mut lower[..word.len()];
+    lower.copy_from_slice(word.as_bytes());
+    lower.make_ascii_lowercase();
+    xxh64(lower, 0)
+}
+
 /// The lower-case words of a text, in one string.
 struct Words {
     text: String,
@@ -49,7 +74,7 @@ struct Words {
 impl Words {
     fn of(text: &str) -> Self {
         let mut words = Self { text: String::with_capacity(text.len()), ends: Vec::with_capacity(text.len() / 5) };
-        for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        for (_, word) in word_places(text) {
             if word.is_ascii() {
                 words.text.extend(word.bytes().map(|byte| char::from(byte.to_ascii_lowercase())));
             } else {
@@ -82,6 +107,17 @@ mod tests {
         let words = Words::of("Tom's 3 apples—cost $4.50 in ÀÉ!");
         assert_eq!(words.iter().collect::<Vec<_>>(), ["tom", "s", "3", "apples", "cost", "4", "50", "in", "àé"]);
         assert_eq!(normal("  A  b,C "), normal("a B c"));
+    }
+
+    #[test]
+    fn words_have_places_and_hashes_without_case() {
+        let places: Vec<_> = word_places("é, Tom's").collect();
+        assert_eq!(places, [(0, "é"), (4, "Tom"), (8, "s")]);
+        assert_eq!(word_places(" -- ").count(), 0);
+        assert_eq!(word_hash("Tom"), xxh64(b"tom", 0));
+        assert_eq!(word_hash("É"), word_hash("é"));
+        let long = "W".repeat(65);
+        assert_eq!(word_hash(&long), xxh64(long.to_lowercase().as_bytes(), 0));
     }
 
     #[test]

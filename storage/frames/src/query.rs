@@ -6,12 +6,14 @@ use trainyard_core::Result;
 use trainyard_query::{ColumnFlattener, GroupedStatement, QueryLimits, QueryResult, table_names};
 use trainyard_tables::{BatchBounds, GroupReader, read_schema, row_count};
 
-/// Rows from which on a table is grouped here: SQLite needs about a second for as many.
+/// Rows from which on a table is grouped here.
 const LARGE: u64 = 1_000_000;
 
-/// Runs one read-only SELECT as [`trainyard_query::query`] does. A statement that groups one table of at least a million
-/// rows by plain expressions reads it batch by batch: its memory depends on the number of groups, and `limits.bytes` do
-/// not apply. Sums of floats may differ in their last digits from those of SQLite, which adds in another order.
+/// Runs one read-only SELECT as [`trainyard_query::query`] does.
+///
+/// A statement that groups one table of at least a million rows by plain expressions reads it batch by batch: its memory
+/// depends on the number of groups, and `limits.bytes` do not apply. Sums of floats may differ in their last digits from
+/// those of SQLite, which adds in another order.
 ///
 /// Errors: those of [`trainyard_query::query`].
 pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result<QueryResult> {

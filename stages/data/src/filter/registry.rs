@@ -2,7 +2,10 @@
 
 use super::process::CustomRule;
 use super::rule::FilterRule;
-use super::{answer, decontaminate, exact_duplicates, expression, format, judge, near_duplicates, pattern, void_turn};
+use super::{
+    answer, decontaminate, exact_duplicates, expression, format, judge, language, near_duplicates, pattern, repetition,
+    symbols, void_turn,
+};
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
 use trainyard_process::ProgramOptions;
@@ -17,9 +20,12 @@ pub fn family() -> Family<dyn FilterRule> {
         rule::<format::FormatRule>(),
         rule::<CustomRule<ServiceOptions>>(),
         rule::<judge::JudgeRule>(),
+        rule::<language::LanguageRule>(),
         rule::<near_duplicates::NearDuplicates>(),
         rule::<pattern::PatternRule>(),
         rule::<CustomRule<ProgramOptions>>(),
+        rule::<repetition::RepetitionRule>(),
+        rule::<symbols::SymbolsRule>(),
         rule::<void_turn::VoidTurnRule>(),
     ];
     Family::new("rules", "rule", members)
@@ -43,6 +49,7 @@ mod tests {
             let minimal = match kind {
                 "expression" => json!({"kind": kind, "keep": "turns > 0"}),
                 "judge" => json!({"kind": kind, "model": {"endpoint": "http://h", "model": "m"}, "rubric": "r"}),
+                "language" => json!({"kind": kind, "languages": ["en"]}),
                 "pattern" => json!({"kind": kind, "pattern": "x"}),
                 "process" => json!({"kind": kind, "command": ["sh"]}),
                 "http" => json!({"kind": kind, "url": "http://127.0.0.1:9/"}),
@@ -54,17 +61,22 @@ mod tests {
         }
         let shared = [
             "bands",
+            "judged_text",
+            "limits",
             "minhash",
             "mod",
             "passes",
             "reading",
             "recorded_tests",
             "registry",
+            "repeats",
+            "repetition_tests",
             "report",
             "row_ids",
             "rows",
             "rule",
             "shingle_file",
+            "symbol_counts",
             "tests",
             "verdicts",
         ];
