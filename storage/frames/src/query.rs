@@ -11,8 +11,8 @@ const LARGE: u64 = 1_000_000;
 
 /// Runs one read-only SELECT as [`trainyard_query::query`] does.
 ///
-/// A statement that groups one table of at least a million rows by plain expressions reads it batch by batch: its memory
-/// depends on the number of groups, and `limits.bytes` do not apply. Sums of floats may differ in their last digits from
+/// A statement that groups one table of at least a million rows by plain expressions reads it batch by batch: the
+/// memory depends on the number of groups, not on `limits.bytes`. Sums of floats may differ in their last digits from
 /// those of SQLite, which adds in another order.
 ///
 /// Errors: those of [`trainyard_query::query`].
