@@ -5,8 +5,9 @@ usage: million.py PROGRAM --folder FOLDER [--rows 1000000] [--kills 3] [--delays
 
 Runs benches/workflows/million.yaml and `artifacts export --as openai` in a new store. Then does the same in another
 store, kills the program and all its processes by SIGKILL `--kills` times, each time after a longer delay (by default
-20%, 30%, 40%, … of the time without kills), and resumes by the same commands. Fails if a digest of an output or of an exported file differs, if fewer kills hit a running program,
-or if a process used more than `--limit` MiB. Standard library only.
+20%, 30%, 40%, … of the time without kills), and resumes by the same commands. Fails if a digest of an output or of the
+exported file differs, if fewer kills hit a running program, or if a process used more than `--limit` MiB. Standard
+library only.
 
 A smoke run: million.py PROGRAM --folder /tmp/smoke --rows 2000
 """
@@ -100,7 +101,8 @@ def compare(args):
     stormy.run(delays)
     wrong = differences(calm.digests(), stormy.digests())
     largest = max(calm.largest, stormy.largest)
-    print(f"kills {stormy.kills}, outputs {len(calm.digests())}, differ {len(wrong)}, largest {math.ceil(largest):,} MiB")
+    outputs, size = len(calm.digests()), math.ceil(largest)
+    print(f"kills {stormy.kills}, outputs {outputs}, differ {len(wrong)}, largest process {size:,} MiB")
     if stormy.kills < len(delays):
         wrong.append(f"only {stormy.kills} of {len(delays)} kills hit a running program; set shorter --delays")
     if largest > args.limit:
