@@ -51,7 +51,7 @@ fn daft_reads_rows_and_its_rows_are_read_by_the_next_stage() {
 }
 
 #[test]
-fn the_program_on_the_page_is_the_shipped_one() {
+fn the_stage_on_the_page_is_that_of_the_shipped_file() {
     let page = std::fs::read_to_string(repository().join("docs/daft.md")).unwrap();
     let shipped = std::fs::read_to_string(repository().join("workflows/daft.yaml")).unwrap();
     let block = page.split("```yaml\n").nth(1).unwrap().split_once("```").unwrap().0;

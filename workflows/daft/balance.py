@@ -43,5 +43,5 @@ def main():
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    # Without the end of the interpreter, in which threads of Daft 0.7.26 crash in one run of 50.
+    # Skips the end of the interpreter, in which threads of Daft 0.7.26 can crash.
     os._exit(0)
