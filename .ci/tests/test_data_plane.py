@@ -1,4 +1,4 @@
-"""Tests of `benches/data_plane`: the made chats, their copies, and the measurement of a command."""
+"""Tests of `benches/data_plane`: the chats, their copies, and the measurement of a command."""
 import json
 import subprocess
 import sys
