@@ -18,6 +18,7 @@ mod consumers;
 mod custom_code;
 mod custom_environments;
 mod custom_problems;
+mod daft;
 mod detached;
 mod diagnostics;
 mod docs;
