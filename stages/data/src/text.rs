@@ -39,6 +39,14 @@ pub fn shingles(text: &str, n: usize) -> Vec<u64> {
     grams
 }
 
+/// Returns at most this many characters of a text, with `…` if some are left out.
+pub fn shortened(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
 /// The lower-case words of a text, in one string.
 struct Words {
     text: String,
@@ -82,6 +90,11 @@ mod tests {
         let words = Words::of("Tom's 3 apples—cost $4.50 in ÀÉ!");
         assert_eq!(words.iter().collect::<Vec<_>>(), ["tom", "s", "3", "apples", "cost", "4", "50", "in", "àé"]);
         assert_eq!(normal("  A  b,C "), normal("a B c"));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(["", "éà", "éàü", "éàüx"].map(|text| shortened(text, 2)), ["", "éà", "éà…", "éà…"]);
     }
 
     #[test]

@@ -2,21 +2,29 @@
 //! outputs are the kept rows, the rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up to the rule that rejected it.
 
 pub mod answer;
+mod attempts;
 mod bands;
 pub mod decontaminate;
+pub mod diversity;
 pub mod exact_duplicates;
 pub mod expression;
 pub mod format;
+pub mod histogram;
 pub mod http;
 pub mod judge;
 pub mod minhash;
 pub mod near_duplicates;
+pub mod pass_rate;
 pub mod passes;
 pub mod pattern;
 pub mod process;
+pub mod rank;
+mod ranking;
 pub mod registry;
 pub mod report;
+pub mod row_groups;
 mod row_ids;
+pub mod row_scores;
 pub mod rows;
 pub mod rule;
 mod shingle_file;
@@ -24,11 +32,12 @@ pub mod verdicts;
 pub mod void_turn;
 
 pub use rows::RuleRows;
-pub use rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+pub use rule::{FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 
 use crate::facts;
 use crate::io;
 use crate::row_expression::{self, RowTable};
+use diversity::Diversity;
 use expression::ExpressionRule;
 use passes::FilterPasses;
 use schemars::JsonSchema;
@@ -79,7 +88,7 @@ pub struct FilterStage {
 impl Stage for FilterStage {
     type Prepared = PreparedFilter;
     const NAME: &'static str = "data/filter";
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
     const DOC: &'static str = include_str!("filter.md");
     const EXAMPLE: &'static str = concat!(
@@ -114,6 +123,13 @@ impl Stage for FilterStage {
                     Many,
                     "Evaluation problems that no kept row may overlap (rule `decontaminate`).",
                 ),
+                port(
+                    "rated",
+                    ArtifactKind::Trajectories,
+                    Many,
+                    "Attempts of another model, from which the rule `pass_rate` takes pass rates with\n\
+                     `attempts: rated`.",
+                ),
                 port("requests", ArtifactKind::Table, Many, "Stored responses that the rule `judge` reuses."),
             ],
             outputs: vec![
@@ -124,7 +140,12 @@ impl Stage for FilterStage {
                     One,
                     "Rows that a rule rejected; the last verdict says which and why.",
                 ),
-                port("report", ArtifactKind::Report, One, "Counts by rule and reason."),
+                port(
+                    "report",
+                    ArtifactKind::Report,
+                    One,
+                    "Counts by rule and reason, examples, and the numbers by which rules judged.",
+                ),
                 port("requests", ArtifactKind::Table, Optional, "Requests of the rule `judge`, with their responses."),
             ],
         }
@@ -147,7 +168,8 @@ impl Stage for FilterStage {
     }
 
     fn run(&self, prepared: PreparedFilter, context: &mut StageContext) -> Result<()> {
-        let files: Vec<PathBuf> = context.many("trajectories").iter().map(InputArtifact::parquet).collect();
+        let files_of = |port: &str| context.many(port).iter().map(InputArtifact::parquet).collect::<Vec<PathBuf>>();
+        let (files, rated) = (files_of("trajectories"), files_of("rated"));
         let problems: BTreeMap<String, Problem> =
             io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
@@ -158,6 +180,7 @@ impl Stage for FilterStage {
         let world = RuleContext {
             problems: &problems,
             evaluation: &evaluation,
+            rated: &rated,
             environment: environment.as_ref(),
             scratch: &scratch,
             log: &log,
@@ -200,12 +223,16 @@ impl PreparedOptions for PreparedFilter {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
     }
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
-        let expressions = self.config.rules.iter().enumerate().filter(|(_, rule)| rule["kind"] == ExpressionRule::KIND);
         let warnings = |(i, rule): (usize, &Value)| {
-            let (pointer, text) = (format!("/rules/{i}/keep"), rule["keep"].as_str()?);
+            let option = match rule["kind"].as_str()? {
+                ExpressionRule::KIND => "keep",
+                Diversity::KIND => "by",
+                _ => return None,
+            };
+            let (pointer, text) = (format!("/rules/{i}/{option}"), rule[option].as_str()?);
             Some(row_expression::warnings(RowTable::Trajectories, &pointer, text, inputs, "trajectories"))
         };
-        expressions.filter_map(warnings).flatten().collect()
+        self.config.rules.iter().enumerate().filter_map(warnings).flatten().collect()
     }
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         facts::of_rows(inputs, "trajectories", ["kept", "rejected"])
@@ -227,6 +254,8 @@ fn report_counts(total: usize, kept: usize, counts: &[Count], context: &mut Stag
     Ok(())
 }
 
+#[cfg(test)]
+mod group_tests;
 #[cfg(test)]
 mod recorded_tests;
 #[cfg(test)]

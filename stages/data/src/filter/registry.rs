@@ -2,7 +2,10 @@
 
 use super::process::CustomRule;
 use super::rule::FilterRule;
-use super::{answer, decontaminate, exact_duplicates, expression, format, judge, near_duplicates, pattern, void_turn};
+use super::{
+    answer, decontaminate, diversity, exact_duplicates, expression, format, judge, near_duplicates, pass_rate,
+};
+use super::{pattern, rank, void_turn};
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
 use trainyard_process::ProgramOptions;
@@ -12,14 +15,17 @@ pub fn family() -> Family<dyn FilterRule> {
     let members = vec![
         rule::<answer::AnswerRule>(),
         rule::<decontaminate::Decontaminate>(),
+        rule::<diversity::Diversity>(),
         rule::<exact_duplicates::ExactDuplicates>(),
         rule::<expression::ExpressionRule>(),
         rule::<format::FormatRule>(),
         rule::<CustomRule<ServiceOptions>>(),
         rule::<judge::JudgeRule>(),
         rule::<near_duplicates::NearDuplicates>(),
+        rule::<pass_rate::PassRate>(),
         rule::<pattern::PatternRule>(),
         rule::<CustomRule<ProgramOptions>>(),
+        rule::<rank::Rank>(),
         rule::<void_turn::VoidTurnRule>(),
     ];
     Family::new("rules", "rule", members)
@@ -53,14 +59,20 @@ mod tests {
             assert_eq!(rules.build(&full, &()).unwrap().kind(), kind);
         }
         let shared = [
+            "attempts",
             "bands",
+            "group_tests",
+            "histogram",
             "minhash",
             "mod",
             "passes",
+            "ranking",
             "recorded_tests",
             "registry",
             "report",
+            "row_groups",
             "row_ids",
+            "row_scores",
             "rows",
             "rule",
             "shingle_file",
