@@ -25,7 +25,7 @@ impl Attempts {
     pub fn all(self) -> u32 {
         self.right + self.wrong
     }
-    /// Returns the share of right attempts; `None` if there is none.
+    /// Returns the share of right attempts; `None` without any attempt.
     pub fn pass_rate(self) -> Option<f64> {
         (self.all() > 0).then(|| f64::from(self.right) / f64::from(self.all()))
     }

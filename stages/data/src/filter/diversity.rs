@@ -16,16 +16,16 @@ use trainyard_envs::ToolFormat;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PreferredRows {
-    /// The first ones.
+    /// The first rows.
     #[default]
     First,
-    /// Those with the highest rewards.
+    /// The rows with the highest rewards.
     Reward,
-    /// Those with the fewest characters in the assistant's messages.
+    /// The rows with the fewest characters in the assistant's messages.
     Shortest,
-    /// Those with the most characters in the assistant's messages.
+    /// The rows with the most characters in the assistant's messages.
     Longest,
-    /// Random ones.
+    /// Random rows.
     Random,
 }
 

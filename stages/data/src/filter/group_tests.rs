@@ -164,14 +164,11 @@ fn the_best_rows_of_each_problem_are_kept() {
     assert_eq!(mixed[3..], [format!("{best}4 of 4 for p"), plain.into(), format!("{best}3 of 4 for p")]);
 }
 
-#[test]
-fn measured_numbers_reach_the_report() {
+/// Returns the counts of rules that judged rows one after the other.
+fn counts(rules: &[Value], rows: &[Trajectory]) -> Vec<Count> {
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
-    let rows: Vec<Trajectory> = (0..8)
-        .map(|i| row(&i.to_string(), &format!("p{}", i / 4), f64::from(u8::from(i < 5)), &format!("{i} apples")))
-        .collect();
-    write_trajectories(&file("rows"), &rows).unwrap();
+    let [input, kept, rejected] = ["rows", "kept", "rejected"].map(|name| folder.path().join(name));
+    write_trajectories(&input, rows).unwrap();
     let environment = crate::testing::environment(&word_problems::default_options(), 1).unwrap();
     let context = RuleContext {
         problems: &BTreeMap::new(),
@@ -182,26 +179,44 @@ fn measured_numbers_reach_the_report() {
         log: &trainyard_process::null_log(),
         models: &trainyard_chat::Models::in_memory(),
     };
-    let rules = [json!("pass_rate"), json!("rank")].map(|rule| registry::family().build(&rule, &()).unwrap());
-    let files = [file("rows")];
+    let rules: Vec<_> = rules.iter().map(|rule| registry::family().build(rule, &()).unwrap()).collect();
+    let files = [input];
     let mut passes = FilterPasses::start(&rules, &files, &context).unwrap();
-    passes.run([&file("kept"), &file("rejected")], |_| Ok(())).unwrap();
-    let counts = passes.verdicts().counts();
+    passes.run([&kept, &rejected], |_| Ok(())).unwrap();
+    passes.verdicts().counts().to_vec()
+}
+
+/// Returns the rows of the report's table whose title begins like this.
+fn table(report: &trainyard_api::report::StageReport, title: &str) -> Value {
+    let table = report.tables.iter().find(|table| table.title.starts_with(title)).unwrap();
+    serde_json::to_value(&table.rows).unwrap()
+}
+
+#[test]
+fn measured_numbers_and_examples_reach_the_report() {
+    let right = |i: usize| f64::from(u8::from(i < 5));
+    let rows: Vec<Trajectory> = (0..8).map(|i| row(&i.to_string(), &format!("p{}", i / 4), right(i), "4")).collect();
+    let counts = counts(&[json!("pass_rate"), json!("rank")], &rows);
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(8, 4), (4, 3)]);
-    let report = report::report(8, passes.verdicts().kept(), counts);
-    let table = |title: &str| {
-        let table = report.tables.iter().find(|table| table.title.starts_with(title)).unwrap();
-        serde_json::to_value(&table.rows).unwrap()
-    };
-    let numbers = table("Numbers");
-    let ends = [&numbers[0], &numbers[numbers.as_array().unwrap().len() - 1]];
-    assert_eq!(
-        ends.map(|bucket| (bucket[2].clone(), bucket[4].clone())),
-        [(json!(0.25), json!(4.0)), (json!(1.0), json!(4.0))]
-    );
-    let examples = table("Examples");
+    let report = report::report(8, 1, &counts);
+    report.validate().unwrap();
+    let numbers = table(&report, "Numbers");
+    let buckets: Vec<&Value> = numbers.as_array().unwrap().iter().filter(|bucket| bucket[4] != 0.0).collect();
+    let number = "pass rate of the row's problem";
+    assert_eq!(buckets[0], &json!(["pass_rate", number, 0.25, 0.375, 4.0]));
+    assert_eq!(buckets[1..], [&json!(["pass_rate", number, 1.0, 1.0, 4.0])]);
+    let examples = table(&report, "Examples");
     let ids: Vec<&str> = examples.as_array().unwrap().iter().map(|row| row[2].as_str().unwrap()).collect();
     assert_eq!(ids, ["0", "1", "2", "5", "6", "7"], "three rows of each reason");
+}
+
+#[test]
+fn near_duplicates_tell_the_similarities_that_they_computed() {
+    let rows = [row("a", "p", 0.0, "one"), row("b", "q", 0.0, "some other text"), row("c", "p", 0.0, "one")];
+    let counts = counts(&[json!("near_duplicates")], &rows);
+    let measured = counts[0].measured.as_ref().unwrap();
+    let buckets: Vec<_> = measured.values.buckets().iter().map(|b| (b.low, b.high, b.count)).collect();
+    assert_eq!((measured.name, buckets), ("similarity of compared pairs", vec![(1.0, 1.0, 1)]));
 }
 
 /// Returns the kept rows by the definition: a row is kept if fewer than `keep` rows of its problem are better.

@@ -1,5 +1,6 @@
 //! Implements the stage `data/filter`, whose rules judge trajectories in order, batch by batch ([`passes`]). The
-//! outputs are the kept rows, the rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up to the rule that rejected it.
+//! outputs are the kept rows, the rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up to
+//! the rule that rejected it.
 
 pub mod answer;
 mod attempts;
