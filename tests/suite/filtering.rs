@@ -30,8 +30,8 @@ stages:
 fn pairs() -> String {
     let pair = |n: usize| {
         let source = if n < 4 { "web" } else { "book" };
-        let row = json!({"prompt": format!("Is {n} even?"), "chosen": format!("{n}: yes"), "rejected": format!("{n}: no"),
-            "source": source});
+        let (prompt, chosen, rejected) = (format!("Is {n} even?"), format!("{n}: yes"), format!("{n}: no"));
+        let row = json!({"prompt": prompt, "chosen": chosen, "rejected": rejected, "source": source});
         format!("{row}\n")
     };
     (0..6).map(pair).collect()

@@ -74,17 +74,8 @@ impl PartOptions for Diversity {
     const DOC: &'static str = "Keeps at most `max_per_group` rows of each group, where `by` says what the rows of a\n\
         group share. Those kept are the first ones, or those that `prefer` names. Reason: over_cap.";
     fn check(&self) -> Vec<OptionProblem> {
-        let unknown = match &self.by {
-            GroupKey::Column(name) if self.by.meta_name().is_none() => {
-                Some(OptionProblem::new("/by", format!("rows have no groups by `{name}`")).help(
-                    "use problem, environment, level, question_prefix, tools, length_bucket, or `meta_` and the name \
-                     of a column of the source",
-                ))
-            }
-            _ => None,
-        };
         let problems = [
-            unknown,
+            self.by.problem("/by"),
             OptionProblem::out_of_range("/max_per_group", self.max_per_group, 1..),
             OptionProblem::out_of_range("/prefix_words", self.prefix_words, 1..=1000),
         ];

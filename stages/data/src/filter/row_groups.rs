@@ -3,12 +3,13 @@
 use super::row_scores::answered_characters;
 use super::rows::RuleRows;
 use crate::tool_text::parsed_calls;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::{Error, Result};
+use trainyard_core::suggest::nearest;
+use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::ToolFormat;
 use trainyard_tables::Trajectory;
 
@@ -18,6 +19,7 @@ const META: &str = "meta_";
 /// The property that rows of a group share.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = with_overlap)]
 pub enum GroupKey {
     /// The problem.
     #[default]
@@ -37,7 +39,25 @@ pub enum GroupKey {
     Column(String),
 }
 
+/// Names of the keys that are no columns of the source.
+const KEYS: [&str; 6] = ["problem", "environment", "level", "question_prefix", "tools", "length_bucket"];
+
+/// Permits a text to be both a key and a name.
+fn with_overlap(schema: &mut Schema) {
+    if let Some(branches) = schema.remove("oneOf") {
+        schema.insert("anyOf".into(), branches);
+    }
+}
+
 impl GroupKey {
+    /// Reports a name that is neither a key nor that of a column of the source.
+    pub fn problem(&self, pointer: &str) -> Option<OptionProblem> {
+        let Self::Column(name) = self else { return None };
+        let near = nearest(name, KEYS).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        let help = format!("{near}use {}, or `{META}` and the name of a column of the source", KEYS.join(", "));
+        let unknown = self.meta_name().is_none();
+        unknown.then(|| OptionProblem::new(pointer, format!("rows have no groups by `{name}`")).help(help))
+    }
     /// Returns the name of the column in the source, without the prefix; `None` for other keys and other names.
     pub fn meta_name(&self) -> Option<&str> {
         let Self::Column(column) = self else { return None };
@@ -157,6 +177,23 @@ mod tests {
         ];
         assert_eq!(buckets, expected);
         assert_eq!(length_bucket(usize::MAX), format!("{} to {} characters", 1_usize << 63, usize::MAX));
+    }
+
+    #[test]
+    fn keys_and_columns_are_read_from_one_text_and_fit_the_schema() {
+        let read = |text: &str| serde_json::from_value::<GroupKey>(text.into()).unwrap();
+        for name in KEYS.into_iter().chain(["meta_source", "meta_", "problems"]) {
+            let key = read(name);
+            assert_eq!(serde_json::to_value(&key).unwrap(), name);
+            assert_eq!(matches!(key, GroupKey::Column(_)), !KEYS.contains(&name), "{name}");
+        }
+        let help = |name: &str| read(name).problem("/by").map(|problem| problem.help.unwrap_or_default());
+        assert!(help("problem").is_none() && help("meta_source").is_none());
+        assert!(help("problems").unwrap().starts_with("did you mean `problem`? use problem, environment"));
+        assert!(help("meta_").is_some());
+        // A text that is both a key and a name fits one of several branches.
+        let schema = schemars::schema_for!(GroupKey).to_value();
+        assert!(schema.get("oneOf").is_none() && schema["anyOf"].as_array().unwrap().len() > 1, "{schema}");
     }
 
     #[test]
