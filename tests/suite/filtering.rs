@@ -90,5 +90,5 @@ fn wrong_options_of_groups_are_named_before_the_run() {
     s.write("reward.yaml", FILE.replace("pass_rate, reward: preference", "pass_rate, reward: preferred"));
     s.run(&["run", "reward.yaml"]).code(1).says("no row has the reward component `preferred`").says("preference");
     s.write("unwired.yaml", FILE.replace("      rated: [\"${{ stages.best.kept }}\"]\n", ""));
-    s.run(&["run", "unwired.yaml"]).says("there is no attempt of another model").says("wire `rated`");
+    s.run(&["check", "unwired.yaml"]).code(2).says("there is no attempt of another model").says("wire `rated`");
 }

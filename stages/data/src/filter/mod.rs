@@ -223,6 +223,10 @@ impl PreparedOptions for PreparedFilter {
     fn problems(&self) -> Vec<OptionProblem> {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
     }
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let rules = self.config.rules.iter().enumerate();
+        rules.filter_map(|(i, rule)| pass_rate::unwired(&format!("/rules/{i}"), rule, inputs)).collect()
+    }
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let warnings = |(i, rule): (usize, &Value)| {
             let option = match rule["kind"].as_str()? {

@@ -6,8 +6,13 @@ use super::rows::RuleRows;
 use super::rule::{FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use trainyard_api::PartOptions;
-use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
+
+/// Message and help where the attempts of the input `rated` are needed, but it is not wired.
+const UNWIRED: [&str; 2] =
+    ["there is no attempt of another model", "wire `rated` to trajectories, or set `attempts: rows`"];
 
 /// Rows whose attempts are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -88,6 +93,15 @@ impl PartOptions for PassRate {
     }
 }
 
+/// Reports the options of a rule `pass_rate`, at the pointer `rule`, that count the attempts of an input that is not
+/// wired.
+pub fn unwired(rule: &str, options: &Value, inputs: &WiredInputs) -> Option<OptionProblem> {
+    let needs_rated = options["kind"] == PassRate::KIND && options["attempts"] == "rated";
+    let is_wired = inputs.get("rated").is_some_and(|count| *count > 0);
+    let problem = || OptionProblem::new(format!("{rule}/attempts"), UNWIRED[0]).help(UNWIRED[1]);
+    (needs_rated && !is_wired).then(problem)
+}
+
 impl FilterRule for PassRate {
     fn kind(&self) -> &'static str {
         Self::KIND
@@ -105,8 +119,7 @@ impl FilterRule for PassRate {
         let mut counts = AttemptCounts::new(&self.reward, self.threshold);
         if self.attempts == AttemptSource::Rated {
             if context.rated.is_empty() {
-                return Err(Error::invalid("there is no attempt of another model")
-                    .help("wire `rated` to trajectories, or set `attempts: rows`"));
+                return Err(Error::invalid(UNWIRED[0]).help(UNWIRED[1]));
             }
             counts.add_files(context.rated)?;
             counts.expect_reward().map_err(|e| e.at("`rated`"))?;
