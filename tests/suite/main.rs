@@ -26,6 +26,7 @@ mod endpoint;
 mod engines;
 mod executors;
 mod faults;
+mod filtering;
 mod first_day;
 mod first_hour;
 mod garbage;

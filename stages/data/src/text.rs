@@ -64,6 +64,14 @@ pub fn word_hash(word: &str) -> u64 {
     xxh64(lower, 0)
 }
 
+/// Returns at most this many characters of a text, with `…` if some are left out.
+pub fn shortened(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
 /// The lower-case words of a text, in one string.
 struct Words {
     text: String,
@@ -118,6 +126,11 @@ mod tests {
         assert_eq!(word_hash("É"), word_hash("é"));
         let long = "W".repeat(65);
         assert_eq!(word_hash(&long), xxh64(long.to_lowercase().as_bytes(), 0));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(["", "éà", "éàü", "éàüx"].map(|text| shortened(text, 2)), ["", "éà", "éà…", "éà…"]);
     }
 
     #[test]

@@ -4,11 +4,14 @@
 //! to the rule that rejected it.
 
 pub mod answer;
+mod attempts;
 mod bands;
 pub mod decontaminate;
+pub mod diversity;
 pub mod exact_duplicates;
 pub mod expression;
 pub mod format;
+pub mod histogram;
 pub mod http;
 pub mod judge;
 mod judged_text;
@@ -16,15 +19,20 @@ pub mod language;
 mod limits;
 pub mod minhash;
 pub mod near_duplicates;
+pub mod pass_rate;
 pub mod passes;
 pub mod pattern;
 pub mod process;
+pub mod rank;
+mod ranking;
 pub mod reading;
 pub mod registry;
 mod repeats;
 pub mod repetition;
 pub mod report;
+pub mod row_groups;
 mod row_ids;
+pub mod row_scores;
 pub mod rows;
 pub mod rule;
 mod shingle_file;
@@ -34,11 +42,12 @@ pub mod verdicts;
 pub mod void_turn;
 
 pub use rows::RuleRows;
-pub use rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+pub use rule::{FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 
 use crate::facts;
 use crate::io;
 use crate::row_expression::{self, RowTable};
+use diversity::Diversity;
 use expression::ExpressionRule;
 use passes::FilterPasses;
 use reading::{RowErrorPolicy, RowFiles};
@@ -94,7 +103,7 @@ pub struct FilterStage {
 impl Stage for FilterStage {
     type Prepared = PreparedFilter;
     const NAME: &'static str = "data/filter";
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
     const DOC: &'static str = include_str!("filter.md");
     const EXAMPLE: &'static str = concat!(
@@ -129,6 +138,13 @@ impl Stage for FilterStage {
                     Many,
                     "Evaluation problems that no kept row may overlap (rule `decontaminate`).",
                 ),
+                port(
+                    "rated",
+                    ArtifactKind::Trajectories,
+                    Many,
+                    "Attempts of another model, from which the rule `pass_rate` takes pass rates with\n\
+                     `attempts: rated`.",
+                ),
                 port("requests", ArtifactKind::Table, Many, "Stored responses that the rule `judge` reuses."),
             ],
             outputs: vec![
@@ -139,7 +155,12 @@ impl Stage for FilterStage {
                     One,
                     "Rows that a rule rejected; the last verdict says which and why.",
                 ),
-                port("report", ArtifactKind::Report, One, "Counts by rule and reason."),
+                port(
+                    "report",
+                    ArtifactKind::Report,
+                    One,
+                    "Counts by rule and reason, examples, and the numbers by which rules judged.",
+                ),
                 port("requests", ArtifactKind::Table, Optional, "Requests of the rule `judge`, with their responses."),
             ],
         }
@@ -162,7 +183,8 @@ impl Stage for FilterStage {
     }
 
     fn run(&self, prepared: PreparedFilter, context: &mut StageContext) -> Result<()> {
-        let files: Vec<PathBuf> = context.many("trajectories").iter().map(InputArtifact::parquet).collect();
+        let files_of = |port: &str| context.many(port).iter().map(InputArtifact::parquet).collect::<Vec<PathBuf>>();
+        let (files, rated) = (files_of("trajectories"), files_of("rated"));
         let problems: BTreeMap<String, Problem> =
             io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
@@ -173,6 +195,7 @@ impl Stage for FilterStage {
         let world = RuleContext {
             problems: &problems,
             evaluation: &evaluation,
+            rated: &rated,
             environment: environment.as_ref(),
             scratch: &scratch,
             log: &log,
@@ -223,13 +246,21 @@ impl PreparedOptions for PreparedFilter {
     fn problems(&self) -> Vec<OptionProblem> {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
     }
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let rules = self.config.rules.iter().enumerate();
+        rules.filter_map(|(i, rule)| pass_rate::unwired(&format!("/rules/{i}"), rule, inputs)).collect()
+    }
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
-        let expressions = self.config.rules.iter().enumerate().filter(|(_, rule)| rule["kind"] == ExpressionRule::KIND);
         let warnings = |(i, rule): (usize, &Value)| {
-            let (pointer, text) = (format!("/rules/{i}/keep"), rule["keep"].as_str()?);
+            let option = match rule["kind"].as_str()? {
+                ExpressionRule::KIND => "keep",
+                Diversity::KIND => "by",
+                _ => return None,
+            };
+            let (pointer, text) = (format!("/rules/{i}/{option}"), rule[option].as_str()?);
             Some(row_expression::warnings(RowTable::Trajectories, &pointer, text, inputs, "trajectories"))
         };
-        expressions.filter_map(warnings).flatten().collect()
+        self.config.rules.iter().enumerate().filter_map(warnings).flatten().collect()
     }
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         facts::of_rows(inputs, "trajectories", ["kept", "rejected"])
@@ -258,6 +289,8 @@ fn report_counts(
     Ok(())
 }
 
+#[cfg(test)]
+mod group_tests;
 #[cfg(test)]
 mod recorded_tests;
 #[cfg(test)]

@@ -5,10 +5,11 @@
 //! always kept.
 
 use super::bands::BandIndex;
+use super::histogram::Histogram;
 use super::minhash::{MinHash, jaccard};
 use super::row_ids::RowIds;
 use super::rows::RuleRows;
-use super::rule::{ComparedText, FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use super::rule::{ComparedText, FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use super::shingle_file::ShingleFile;
 use crate::text::shingles;
 use rayon::prelude::*;
@@ -76,6 +77,7 @@ impl FilterRule for NearDuplicates {
             kept: BandIndex::new(self.bands),
             sets: ShingleFile::create(&context.new_file("shingles"))?,
             ids: RowIds::default(),
+            similarities: Histogram::default(),
         };
         Ok(Box::new(pass))
     }
@@ -88,6 +90,8 @@ struct NearPass<'a> {
     kept: BandIndex,
     sets: ShingleFile,
     ids: RowIds,
+    /// Similarities of the compared pairs.
+    similarities: Histogram,
 }
 
 struct Sketch {
@@ -125,6 +129,9 @@ impl RulePass for NearPass<'_> {
         }
         Ok(verdicts)
     }
+    fn measured(&self) -> Option<MeasuredValues> {
+        Some(MeasuredValues { name: "similarity of compared pairs", values: self.similarities.clone() })
+    }
 }
 
 impl NearPass<'_> {
@@ -133,6 +140,7 @@ impl NearPass<'_> {
     fn nearest(&mut self, sketch: &Sketch) -> Result<Option<(u32, f64)>> {
         for row in self.kept.candidates(&sketch.bands) {
             let similarity = jaccard(&sketch.set, self.sets.get(row)?);
+            self.similarities.add(similarity);
             if similarity >= self.rule.threshold {
                 return Ok(Some((row, similarity)));
             }

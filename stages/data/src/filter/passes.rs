@@ -67,7 +67,11 @@ impl<'a> FilterPasses<'a> {
         for output in outputs {
             TableRowWriter::<Trajectory>::finish(output)?;
         }
-        self.rules.iter_mut().try_for_each(|rule| rule.pass.finish().map_err(|e| at_rule(e, rule.kind)))
+        for (i, rule) in self.rules.iter_mut().enumerate() {
+            rule.pass.finish().map_err(|e| at_rule(e, rule.kind))?;
+            self.verdicts.set_measured(i, rule.pass.measured());
+        }
+        Ok(())
     }
 
     /// Returns the rules of each pass; at least one pass, whose rules may be none.
@@ -123,12 +127,9 @@ impl<'a> FilterPasses<'a> {
 impl StartedRule<'_> {
     /// Returns the columns of this rule.
     fn rows(&self, path: &Path, batch: &RecordBatch) -> Result<RuleRows> {
-        let RuleColumns::Named(names) = &self.columns else { return Ok(RuleRows::new(path, batch.clone())) };
-        let fields = batch.schema_ref().fields().iter().enumerate();
-        let places: Vec<usize> =
-            fields.filter(|(_, field)| field.name() == "id" || names.contains(field.name())).map(|(i, _)| i).collect();
-        let part = batch.project(&places).map_err(|e| Error::bug(format!("a batch lacks a column: {e}")))?;
-        Ok(RuleRows::new(path, part))
+        let rows = RuleRows::new(path, batch.clone());
+        let RuleColumns::Named(names) = &self.columns else { return Ok(rows) };
+        rows.part(&names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
 
@@ -154,7 +155,7 @@ fn judge_batch(
             _ => rule.rows(path, kept)?,
         };
         let judgments = rule.pass.judge(&rows).map_err(|e| at_rule(e, rule.kind))?;
-        verdicts.record(number + i, range.clone(), judgments)?;
+        verdicts.record(number + i, range.clone(), judgments, rows.ids()?)?;
         shared = Some((rule.columns.clone(), rows));
     }
     Ok(())

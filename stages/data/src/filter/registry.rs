@@ -3,8 +3,8 @@
 use super::process::CustomRule;
 use super::rule::FilterRule;
 use super::{
-    answer, decontaminate, exact_duplicates, expression, format, judge, language, near_duplicates, pattern, repetition,
-    symbols, void_turn,
+    answer, decontaminate, diversity, exact_duplicates, expression, format, judge, language, near_duplicates,
+    pass_rate, pattern, rank, repetition, symbols, void_turn,
 };
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
@@ -15,6 +15,7 @@ pub fn family() -> Family<dyn FilterRule> {
     let members = vec![
         rule::<answer::AnswerRule>(),
         rule::<decontaminate::Decontaminate>(),
+        rule::<diversity::Diversity>(),
         rule::<exact_duplicates::ExactDuplicates>(),
         rule::<expression::ExpressionRule>(),
         rule::<format::FormatRule>(),
@@ -22,8 +23,10 @@ pub fn family() -> Family<dyn FilterRule> {
         rule::<judge::JudgeRule>(),
         rule::<language::LanguageRule>(),
         rule::<near_duplicates::NearDuplicates>(),
+        rule::<pass_rate::PassRate>(),
         rule::<pattern::PatternRule>(),
         rule::<CustomRule<ProgramOptions>>(),
+        rule::<rank::Rank>(),
         rule::<repetition::RepetitionRule>(),
         rule::<symbols::SymbolsRule>(),
         rule::<void_turn::VoidTurnRule>(),
@@ -60,19 +63,25 @@ mod tests {
             assert_eq!(rules.build(&full, &()).unwrap().kind(), kind);
         }
         let shared = [
+            "attempts",
             "bands",
+            "group_tests",
+            "histogram",
             "judged_text",
             "limits",
             "minhash",
             "mod",
             "passes",
+            "ranking",
             "reading",
             "recorded_tests",
             "registry",
             "repeats",
             "repetition_tests",
             "report",
+            "row_groups",
             "row_ids",
+            "row_scores",
             "rows",
             "rule",
             "shingle_file",

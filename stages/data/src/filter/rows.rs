@@ -1,6 +1,7 @@
 //! Holds the rows that a rule judges at once, as columns.
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, UInt32Type};
 use arrow_array::{RecordBatch, StringArray};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,24 @@ impl RuleRows {
     pub fn texts(&self, name: &str) -> Result<&StringArray> {
         let column = self.batch.column_by_name(name).and_then(|column| column.as_string_opt());
         column.ok_or_else(|| Error::bug(format!("a rule reads `{name}`, which is not among its columns")))
+    }
+    /// Returns a column of numbers: of 64-bit floats, or of unsigned integers of 32 bits. Errors: bug (a column that
+    /// the rule does not read).
+    pub fn numbers(&self, name: &str) -> Result<Vec<f64>> {
+        let column = self.batch.column_by_name(name);
+        let floats = column.and_then(|column| column.as_primitive_opt::<Float64Type>());
+        let integers = column.and_then(|column| column.as_primitive_opt::<UInt32Type>());
+        let integers = integers.map(|numbers| numbers.values().iter().map(|number| f64::from(*number)).collect());
+        let numbers = floats.map(|numbers| numbers.values().to_vec()).or(integers);
+        numbers.ok_or_else(|| Error::bug(format!("a rule reads numbers in `{name}`, which has none")))
+    }
+    /// Returns the same rows with these columns and `id`, as far as they are present. Errors: bug.
+    pub fn part(&self, names: &[&str]) -> Result<Self> {
+        let fields = self.batch.schema_ref().fields().iter().enumerate();
+        let wanted = |name: &str| name == "id" || names.contains(&name);
+        let places: Vec<usize> = fields.filter(|(_, field)| wanted(field.name())).map(|(i, _)| i).collect();
+        let batch = self.batch.project(&places).map_err(|e| Error::bug(format!("a batch lacks a column: {e}")))?;
+        Ok(Self::new(&self.path, batch))
     }
     /// Returns the messages of the rows. Errors: bug (a column that the rule does not read).
     pub fn messages(&self) -> Result<MessageColumns<'_>> {

@@ -1,5 +1,6 @@
 //! Defines the trait of filter rules. A rule judges batches of the rows that are still kept, in the order of the rows.
 
+use super::histogram::Histogram;
 use super::rows::RuleRows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ pub struct RuleContext<'a> {
     pub problems: &'a BTreeMap<String, Problem>,
     /// Evaluation problems; empty if the input is not connected.
     pub evaluation: &'a [Problem],
+    /// Files with attempts of another model; empty if the input is not connected.
+    pub rated: &'a [PathBuf],
     /// Environment of the rows, with its tool-call format and verifier.
     pub environment: &'a dyn Environment,
     /// Folder for temporary files.
@@ -104,6 +107,19 @@ pub trait RulePass {
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
+    /// Returns the numbers by which the rule judged, after [`RulePass::finish`]; `None` for a rule without a number.
+    fn measured(&self) -> Option<MeasuredValues> {
+        None
+    }
+}
+
+/// Numbers by which a rule judged, for the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredValues {
+    /// Name of the number, such as `similarity of compared rows`.
+    pub name: &'static str,
+    /// The numbers.
+    pub values: Histogram,
 }
 
 /// Creates a pass that judges each row for itself.

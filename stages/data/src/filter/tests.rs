@@ -26,12 +26,25 @@ pub(super) fn verdicts(
     problems: &[Problem],
     evaluation: &[Problem],
 ) -> Result<Vec<RuleVerdict>> {
+    let size = if rows.len() < 10 { 2 } else { 16_384 };
+    verdicts_in_batches(rule, rows, (problems, evaluation), &[], size)
+}
+
+/// Returns the verdicts of a rule on batches of `size` rows; `rated` are files with attempts of another model.
+pub(super) fn verdicts_in_batches(
+    rule: &Value,
+    rows: &[Trajectory],
+    (problems, evaluation): (&[Problem], &[Problem]),
+    rated: &[PathBuf],
+    size: usize,
+) -> Result<Vec<RuleVerdict>> {
     let problems = problems.iter().map(|p| (p.id.clone(), p.clone())).collect();
     let scratch = tempfile::tempdir().unwrap();
     let environment = calculator();
     let context = RuleContext {
         problems: &problems,
         evaluation,
+        rated,
         environment: environment.as_ref(),
         scratch: scratch.path(),
         log: &null_log(),
@@ -40,7 +53,6 @@ pub(super) fn verdicts(
     let rule = registry::family().build(rule, &())?;
     let mut pass = rule.start(&context)?;
     let batches = |size: usize| rows.chunks(size).map(|rows| RuleRows::of(&rows.iter().collect::<Vec<_>>()));
-    let size = if rows.len() < 10 { 2 } else { 16_384 };
     if rule.observes() {
         batches(size).try_for_each(|rows| pass.observe(&rows?))?;
     }
@@ -221,6 +233,9 @@ fn all_problems_with_the_rules_are_reported_and_located() {
         {"kind": "decontaminate", "methods": [], "coverage": 0},
         "exact",
         {"kind": "expression"},
+        {"kind": "diversity", "by": "problems", "max_per_group": 0},
+        {"kind": "pass_rate", "min": 0.5, "max": -1},
+        {"kind": "rank", "by": []},
     ]);
     let config = json!({"rules": rules, "environment": {"kind": "word-problems", "max_turns": 0}});
     let parts = parts();
@@ -234,6 +249,11 @@ fn all_problems_with_the_rules_are_reported_and_located() {
         "/rules/2/coverage",
         "/rules/3",
         "/rules/4",
+        "/rules/5/by",
+        "/rules/5/max_per_group",
+        "/rules/6/max",
+        "/rules/6/min",
+        "/rules/7/by",
         "/environment/max_turns",
     ];
     assert_eq!(pointers, expected);
@@ -301,6 +321,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     let context = RuleContext {
         problems: &BTreeMap::new(),
         evaluation: &[],
+        rated: &[],
         environment: environment.as_ref(),
         scratch: scratch.path(),
         log: &null_log(),
@@ -329,8 +350,23 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     assert_eq!(rejected[0].verdicts, [vec![before], own.to_vec()].concat());
     assert_eq!(rejected[1].verdicts.len(), 1);
     assert_eq!(rejected[2], rejected_before);
-    let report = report::report(3, 1, counts, &[]);
+    let report = report::report(4, 1, counts, &[]);
     report.validate().unwrap();
     assert_eq!(report.metrics["rejected_exact_duplicates"].value, 1.0);
     assert!(report::first_reasons(counts).contains("format (no_answer): 1"));
+    let table = |title: &str| {
+        let table = report.tables.iter().find(|table| table.title.starts_with(title)).unwrap();
+        serde_json::to_value(&table.rows).unwrap()
+    };
+    let first = json!([
+        ["(an earlier stage)", 1.0, 0.25],
+        ["format", 1.0, 0.25],
+        ["expression", 0.0, 0.0],
+        ["exact_duplicates", 1.0, 0.25],
+        ["(no rule)", 1.0, 0.25],
+    ]);
+    assert_eq!(table("Rows by the rule"), first);
+    let detail = "the last message is not an answer";
+    let examples = json!([["format", "no_answer", "c", detail], ["exact_duplicates", "duplicate", "b", "of a"]]);
+    assert_eq!(table("Examples"), examples);
 }

@@ -1,6 +1,7 @@
 //! Collects the verdicts of rules on all rows of a stage, and adds them to the column `verdicts`.
 
-use super::rule::RuleVerdict;
+use super::rule::{MeasuredValues, RuleVerdict};
+use crate::text::shortened;
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StringArray, StructArray};
@@ -11,8 +12,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
+/// Rejected rows of each reason that are kept as examples.
+const EXAMPLES: usize = 3;
+/// Characters of a reason in an example.
+const EXAMPLE_CHARACTERS: usize = 200;
+
 /// Number of rows that one rule judged and rejected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Count {
     /// Kind of the rule.
     pub rule: &'static str,
@@ -20,9 +26,32 @@ pub struct Count {
     pub judged: usize,
     /// Rejected rows by reason code.
     pub reasons: BTreeMap<String, usize>,
+    /// First rejected rows of each reason code.
+    pub examples: BTreeMap<&'static str, Vec<RejectedExample>>,
+    /// Numbers by which the rule judged, once all rows are judged.
+    pub measured: Option<MeasuredValues>,
+}
+
+/// A rejected row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedExample {
+    /// Id of the row.
+    pub row: String,
+    /// Reason for this row without its code, shortened; may be empty.
+    pub detail: String,
 }
 
 impl Count {
+    fn new(rule: &'static str) -> Self {
+        Self { rule, judged: 0, reasons: BTreeMap::new(), examples: BTreeMap::new(), measured: None }
+    }
+    fn reject(&mut self, code: &'static str, detail: &str, row: &str) {
+        *self.reasons.entry(code.to_string()).or_insert(0) += 1;
+        let examples = self.examples.entry(code).or_default();
+        if examples.len() < EXAMPLES {
+            examples.push(RejectedExample { row: row.to_string(), detail: shortened(detail, EXAMPLE_CHARACTERS) });
+        }
+    }
     /// Returns the number of rejected rows.
     pub fn rejected(&self) -> usize {
         self.reasons.values().sum()
@@ -50,8 +79,7 @@ pub struct RowVerdicts {
 impl RowVerdicts {
     /// Starts with no rows, and these rules.
     pub fn new(rules: impl Iterator<Item = &'static str>) -> Self {
-        let counts = rules.map(|rule| Count { rule, judged: 0, reasons: BTreeMap::new() }).collect();
-        Self { states: Vec::new(), reasons: BTreeMap::new(), counts }
+        Self { states: Vec::new(), reasons: BTreeMap::new(), counts: rules.map(Count::new).collect() }
     }
     /// Adds the rows of a batch, which has the column `verdicts`.
     pub fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -76,14 +104,24 @@ impl RowVerdicts {
     pub fn counts(&self) -> &[Count] {
         &self.counts
     }
+    /// Sets the numbers by which a rule judged.
+    pub fn set_measured(&mut self, rule: usize, measured: Option<MeasuredValues>) {
+        self.counts[rule].measured = measured;
+    }
     /// Returns whether each of these rows is kept so far.
     pub fn mask(&self, rows: Range<usize>) -> BooleanArray {
         self.states[rows].iter().map(|state| Some(*state == RowState::Kept)).collect()
     }
-    /// Records the judgments of a rule on the kept rows among `rows`.
+    /// Records the judgments of a rule on the kept rows among `rows`, which have these ids.
     ///
     /// Errors: bug (another number of judgments than of kept rows).
-    pub fn record(&mut self, rule: usize, rows: Range<usize>, judgments: Vec<RuleVerdict>) -> Result<()> {
+    pub fn record(
+        &mut self,
+        rule: usize,
+        rows: Range<usize>,
+        judgments: Vec<RuleVerdict>,
+        ids: &StringArray,
+    ) -> Result<()> {
         let kept: Vec<usize> = rows.filter(|row| self.states[*row] == RowState::Kept).collect();
         let count = &mut self.counts[rule];
         if kept.len() != judgments.len() {
@@ -91,12 +129,12 @@ impl RowVerdicts {
             return Err(Error::bug(format!("rule `{}` {numbers}", count.rule)));
         }
         count.judged += kept.len();
-        for (row, judgment) in kept.into_iter().zip(judgments) {
+        for (i, (row, judgment)) in kept.into_iter().zip(judgments).enumerate() {
             let reason = match judgment {
                 RuleVerdict::Keep => continue,
                 RuleVerdict::KeepWithReason(reason) => reason,
                 RuleVerdict::Reject { code, detail } => {
-                    *count.reasons.entry(code.to_string()).or_insert(0) += 1;
+                    count.reject(code, &detail, ids.value(i));
                     self.states[row] = RowState::RejectedBy(rule as u16);
                     if detail.is_empty() { code.to_string() } else { format!("{code}: {detail}") }
                 }
