@@ -4,7 +4,9 @@
 pub mod answer;
 mod bands;
 pub mod decontaminate;
+pub mod edits;
 pub mod exact_duplicates;
+pub mod execution;
 pub mod expression;
 pub mod format;
 pub mod http;
@@ -13,6 +15,7 @@ pub mod minhash;
 pub mod near_duplicates;
 pub mod passes;
 pub mod pattern;
+pub mod personal_data;
 pub mod process;
 pub mod registry;
 pub mod report;
@@ -23,6 +26,7 @@ mod shingle_file;
 pub mod verdicts;
 pub mod void_turn;
 
+pub use edits::RowEdit;
 pub use rows::RuleRows;
 pub use rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 
@@ -91,10 +95,11 @@ impl Stage for FilterStage {
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "rules", "tools", "verifiers"];
 
     fn metrics(&self) -> DeclaredMetrics {
-        report::metrics(self.rules.names()).into()
+        report::metrics(self.rules.names(), true).into()
     }
     fn declared_metrics(&self, prepared: &PreparedFilter, _: &Producers) -> DeclaredMetrics {
-        report::metrics(prepared.rules.iter().map(Slot::kind)).into()
+        let edits = prepared.rules.iter().any(|rule| rule.build(&()).is_ok_and(|rule| rule.edits()));
+        report::metrics(prepared.rules.iter().map(Slot::kind), edits).into()
     }
     fn ports(&self) -> Ports {
         use Cardinality::{Many, One, Optional};
@@ -162,6 +167,7 @@ impl Stage for FilterStage {
             scratch: &scratch,
             log: &log,
             models,
+            host: &host,
         };
         let rules = prepared.rules.iter().map(|rule| rule.build(&())).collect::<Result<Vec<_>>>()?;
         let mut passes = FilterPasses::start(&rules, &files, &world)?;
@@ -219,7 +225,11 @@ fn report_counts(total: usize, kept: usize, counts: &[Count], context: &mut Stag
     for (name, n) in report::rejected_by_rule(counts) {
         context.metric(format!("rejected_{name}"), n as f64);
     }
-    let declared = report::metrics(counts.iter().map(|c| c.rule)).into();
+    let edited = report::edited(counts);
+    if let Some(n) = edited {
+        context.metric("edited", n as f64);
+    }
+    let declared = report::metrics(counts.iter().map(|c| c.rule), edited.is_some()).into();
     context.write_report("report", report::report(total, kept, counts), &declared)?;
     if kept == 0 {
         return Err(Error::data(format!("all {total} rows were rejected")).help(report::first_reasons(counts)));
@@ -227,6 +237,8 @@ fn report_counts(total: usize, kept: usize, counts: &[Count], context: &mut Stag
     Ok(())
 }
 
+#[cfg(test)]
+mod edit_tests;
 #[cfg(test)]
 mod recorded_tests;
 #[cfg(test)]

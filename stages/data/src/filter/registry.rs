@@ -2,7 +2,10 @@
 
 use super::process::CustomRule;
 use super::rule::FilterRule;
-use super::{answer, decontaminate, exact_duplicates, expression, format, judge, near_duplicates, pattern, void_turn};
+use super::{
+    answer, decontaminate, exact_duplicates, execution, expression, format, judge, near_duplicates, pattern,
+    personal_data, void_turn,
+};
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
 use trainyard_process::ProgramOptions;
@@ -13,12 +16,14 @@ pub fn family() -> Family<dyn FilterRule> {
         rule::<answer::AnswerRule>(),
         rule::<decontaminate::Decontaminate>(),
         rule::<exact_duplicates::ExactDuplicates>(),
+        rule::<execution::ExecutionRule>(),
         rule::<expression::ExpressionRule>(),
         rule::<format::FormatRule>(),
         rule::<CustomRule<ServiceOptions>>(),
         rule::<judge::JudgeRule>(),
         rule::<near_duplicates::NearDuplicates>(),
         rule::<pattern::PatternRule>(),
+        rule::<personal_data::PersonalDataRule>(),
         rule::<CustomRule<ProgramOptions>>(),
         rule::<void_turn::VoidTurnRule>(),
     ];
@@ -54,6 +59,8 @@ mod tests {
         }
         let shared = [
             "bands",
+            "edit_tests",
+            "edits",
             "minhash",
             "mod",
             "passes",

@@ -14,13 +14,21 @@ pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
     by_rule
 }
 
-/// Returns the metrics of the stage with rules of these kinds.
-pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<MetricInfo> {
+/// Returns the number of edits; `None` if no rule edits.
+pub fn edited(counts: &[Count]) -> Option<usize> {
+    counts.iter().filter_map(|count| count.edited).reduce(|a, b| a + b)
+}
+
+/// Returns the metrics of the stage with rules of these kinds, some of which edit rows.
+pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>, edits: bool) -> Vec<MetricInfo> {
     let mut list = vec![
         MetricInfo::new("rows", "rows", "Rows that were judged."),
         MetricInfo::new("kept", "rows", "Rows that no rule rejected."),
         MetricInfo::new("rejected", "rows", "Rows that a rule rejected."),
     ];
+    if edits {
+        list.push(MetricInfo::new("edited", "edits", "Edits of rows, such as masked personal data."));
+    }
     let kinds: BTreeSet<&str> = kinds.into_iter().collect();
     if kinds.contains("judge") {
         list.extend(trainyard_chat::metrics());
@@ -38,14 +46,17 @@ pub fn report(total: usize, kept: usize, counts: &[Count]) -> StageReport {
     for (rule, n) in rejected_by_rule(counts) {
         report.metric(format!("rejected_{rule}"), n as f64);
     }
-    let mut rules = Table::new("Rules, in order", ["rule", "judged", "rejected"]);
+    let edited = edited(counts);
+    if let Some(n) = edited {
+        report.metric("edited", n as f64);
+    }
+    let with_edits = edited.map(|_| "edited");
+    let mut rules = Table::new("Rules, in order", ["rule", "judged", "rejected"].into_iter().chain(with_edits));
     let mut reasons = Table::new("Reasons", ["rule", "reason", "rows"]);
     for count in counts {
-        rules.row([
-            ReportCell::text(count.rule),
-            ReportCell::Number(count.judged as f64),
-            ReportCell::Number(count.rejected() as f64),
-        ]);
+        let numbers = [Some(count.judged), Some(count.rejected()), edited.map(|_| count.edited.unwrap_or(0))];
+        let numbers = numbers.into_iter().flatten().map(|n| ReportCell::Number(n as f64));
+        rules.row(std::iter::once(ReportCell::text(count.rule)).chain(numbers));
         for (reason, n) in &count.reasons {
             reasons.row([ReportCell::text(count.rule), ReportCell::text(reason), ReportCell::Number(*n as f64)]);
         }

@@ -1,11 +1,11 @@
 use super::*;
 use crate::testing::{environment, parts};
 use trainyard_chat::Models;
-use trainyard_envs::Environment;
+use trainyard_envs::{Environment, ToolHost};
 use trainyard_process::null_log;
 use trainyard_tables::{Message, Trajectory, Verdict};
 
-fn calculator() -> Box<dyn Environment> {
+pub(super) fn calculator() -> Box<dyn Environment> {
     environment(&json!({"kind": "math-problems", "tools": ["calculator"], "format": "code"}), 1).unwrap()
 }
 
@@ -36,6 +36,7 @@ pub(super) fn verdicts(
         scratch: scratch.path(),
         log: &null_log(),
         models: &Models::in_memory(),
+        host: &ToolHost::new(1),
     };
     let rule = registry::family().build(rule, &())?;
     let mut pass = rule.start(&context)?;
@@ -305,6 +306,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         scratch: scratch.path(),
         log: &null_log(),
         models: &Models::in_memory(),
+        host: &ToolHost::new(1),
     };
     let rules = [
         json!("format"),

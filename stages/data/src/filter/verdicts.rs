@@ -1,6 +1,7 @@
 //! Collects the verdicts of rules on all rows of a stage, and adds them to the column `verdicts`.
 
-use super::rule::RuleVerdict;
+use super::edits::RowEdits;
+use super::rule::{FilterRule, RuleVerdict};
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StringArray, StructArray};
@@ -11,13 +12,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
-/// Number of rows that one rule judged and rejected.
+/// Number of rows that one rule judged, edited and rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     /// Kind of the rule.
     pub rule: &'static str,
     /// Rows that reached the rule.
     pub judged: usize,
+    /// Rows with new messages; `None` for a rule that never edits.
+    pub edited: Option<usize>,
     /// Rejected rows by reason code.
     pub reasons: BTreeMap<String, usize>,
 }
@@ -44,14 +47,21 @@ pub struct RowVerdicts {
     states: Vec<RowState>,
     /// Reasons by row and index of the rule, where not empty.
     reasons: BTreeMap<(usize, u16), Box<str>>,
+    edits: RowEdits,
     counts: Vec<Count>,
 }
 
 impl RowVerdicts {
     /// Starts with no rows, and these rules.
-    pub fn new(rules: impl Iterator<Item = &'static str>) -> Self {
-        let counts = rules.map(|rule| Count { rule, judged: 0, reasons: BTreeMap::new() }).collect();
-        Self { states: Vec::new(), reasons: BTreeMap::new(), counts }
+    pub fn new(rules: &[Box<dyn FilterRule>]) -> Self {
+        let count = |rule: &Box<dyn FilterRule>| Count {
+            rule: rule.kind(),
+            judged: 0,
+            edited: rule.edits().then_some(0),
+            reasons: BTreeMap::new(),
+        };
+        let counts = rules.iter().map(count).collect();
+        Self { states: Vec::new(), reasons: BTreeMap::new(), edits: RowEdits::default(), counts }
     }
     /// Adds the rows of a batch, which has the column `verdicts`.
     pub fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -80,9 +90,13 @@ impl RowVerdicts {
     pub fn mask(&self, rows: Range<usize>) -> BooleanArray {
         self.states[rows].iter().map(|state| Some(*state == RowState::Kept)).collect()
     }
+    /// Returns a batch, the first row of which is row `first`, with the edits so far.
+    pub fn edited(&self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
+        self.edits.applied(batch, first)
+    }
     /// Records the judgments of a rule on the kept rows among `rows`.
     ///
-    /// Errors: bug (another number of judgments than of kept rows).
+    /// Errors: bug (another number of judgments than of kept rows, an edit by a rule that does not edit).
     pub fn record(&mut self, rule: usize, rows: Range<usize>, judgments: Vec<RuleVerdict>) -> Result<()> {
         let kept: Vec<usize> = rows.filter(|row| self.states[*row] == RowState::Kept).collect();
         let count = &mut self.counts[rule];
@@ -95,6 +109,14 @@ impl RowVerdicts {
             let reason = match judgment {
                 RuleVerdict::Keep => continue,
                 RuleVerdict::KeepWithReason(reason) => reason,
+                RuleVerdict::Edit { reason, edit } => {
+                    let Some(edited) = &mut count.edited else {
+                        return Err(Error::bug(format!("rule `{}` edits rows, but does not say so", count.rule)));
+                    };
+                    *edited += 1;
+                    self.edits.insert(row, edit);
+                    reason
+                }
                 RuleVerdict::Reject { code, detail } => {
                     *count.reasons.entry(code.to_string()).or_insert(0) += 1;
                     self.states[row] = RowState::RejectedBy(rule as u16);
@@ -106,12 +128,14 @@ impl RowVerdicts {
         Ok(())
     }
     /// Adds the verdicts on the rows of a batch, the first of which is row `first`, to its column `verdicts`. Their
-    /// reasons are released.
+    /// reasons and edits are released.
     pub fn complete(&mut self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
         let place = batch.schema_ref().index_of("verdicts").map_err(|e| Error::bug(e.to_string()))?;
         let mut columns = batch.columns().to_vec();
         columns[place] = self.appended(verdict_lists(batch)?, first)?;
-        self.reasons = self.reasons.split_off(&(first + batch.num_rows(), 0));
+        let end = first + batch.num_rows();
+        self.reasons = self.reasons.split_off(&(end, 0));
+        self.edits.release_before(end);
         RecordBatch::try_new(batch.schema(), columns).map_err(|e| Error::bug(format!("verdicts do not fit: {e}")))
     }
 
