@@ -25,6 +25,7 @@ mod endpoint;
 mod engines;
 mod executors;
 mod faults;
+mod filter_rules;
 mod first_day;
 mod first_hour;
 mod garbage;

@@ -30,6 +30,7 @@ fn filtered(rules: &[Box<dyn FilterRule>], files: &[&[Trajectory]]) -> Result<Do
         log: &null_log(),
         models: host.models(),
         host: &host,
+        tokens: None,
     };
     let mut passes = FilterPasses::start(rules, &paths, &context)?;
     passes.run([&file("kept"), &file("rejected")], |_| Ok(()))?;

@@ -263,6 +263,7 @@ fn last_block(text: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::filter::tests::verdicts;
+    use crate::testing::skipped;
     use serde_json::Value;
     use trainyard_tables::Message;
 
@@ -315,6 +316,47 @@ mod tests {
         assert_eq!(reason(ToolResult::timed_out("TimeoutError")).unwrap(), Some(late));
         let error = reason(ToolResult::infrastructure("error: the tool was lost")).unwrap_err();
         assert!(error.kind == trainyard_core::ErrorKind::Retryable && error.message.contains("row `a`"), "{error}");
+    }
+
+    #[test]
+    fn programs_run_in_workers() {
+        if std::env::var_os(trainyard_envs::tools::WORKER_VARIABLE).is_none() {
+            skipped("TRAINYARD_TOOL_WORKER names no worker program");
+            return;
+        }
+        let row = |id: &str, program: &str| Trajectory {
+            id: id.into(),
+            problem_id: "p".into(),
+            messages: vec![Message::new("assistant", format!("So:\n```python\n{program}\n```\nDone."))],
+            ..Trajectory::default()
+        };
+        let rows = [
+            row("right", "def double(x):\n    return 2 * x\nprint(double(3))"),
+            row("wrong output", "def double(x):\n    return 2 * x\nprint(double(4))"),
+            row("fails", "print(6)\nraise ValueError('no')"),
+            row("endless", "while True:\n    pass"),
+            row("fails the tests", "def double(x):\n    return 6\nprint(6)"),
+        ];
+        let reference = Some("assert double(5) == 10".into());
+        let problem = Problem { id: "p".into(), answer: " 6 ".into(), reference, ..Problem::default() };
+        let judged = |rule: Value| {
+            let code = |verdict| match verdict {
+                RuleVerdict::Reject { code, .. } => code,
+                _ => "",
+            };
+            let verdicts = verdicts(&rule, &rows, std::slice::from_ref(&problem), &[]).unwrap();
+            verdicts.into_iter().map(code).collect::<Vec<_>>()
+        };
+        let limits = json!({"time_millis": 200});
+        assert_eq!(judged(json!({"kind": "execution", "limits": limits})), ["", "", "failed", "time_limit", ""]);
+        assert_eq!(
+            judged(json!({"kind": "execution", "limits": limits, "expected": "answer"})),
+            ["", "other_output", "failed", "time_limit", ""]
+        );
+        assert_eq!(
+            judged(json!({"kind": "execution", "limits": limits, "tests": "reference"})),
+            ["", "", "failed", "time_limit", "failed"]
+        );
     }
 
     #[test]

@@ -23,12 +23,15 @@ mod row_ids;
 pub mod rows;
 pub mod rule;
 mod shingle_file;
+mod token_counter;
+pub mod tokens;
 pub mod verdicts;
 pub mod void_turn;
 
 pub use edits::RowEdit;
 pub use rows::RuleRows;
 pub use rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+pub use token_counter::{OpenTokenCounter, TokenCounter};
 
 use crate::facts;
 use crate::io;
@@ -41,6 +44,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokens::TokensRule;
 use trainyard_api::family::fill_schema;
 use trainyard_api::{Family, InputArtifact, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
 use trainyard_core::{
@@ -78,6 +82,8 @@ pub struct FilterStage {
     pub rules: Arc<Family<dyn FilterRule>>,
     /// Supported environments of rows.
     pub envs: Arc<trainyard_envs::EnvironmentParts>,
+    /// Reader of a model's tokenizer; `None` in programs without models.
+    pub open_tokens: Option<OpenTokenCounter>,
 }
 
 impl Stage for FilterStage {
@@ -119,6 +125,7 @@ impl Stage for FilterStage {
                     Many,
                     "Evaluation problems that no kept row may overlap (rule `decontaminate`).",
                 ),
+                port("model", ArtifactKind::Model, Optional, "The model whose tokens the rule `tokens` counts."),
                 port("requests", ArtifactKind::Table, Many, "Stored responses that the rule `judge` reuses."),
             ],
             outputs: vec![
@@ -160,6 +167,8 @@ impl Stage for FilterStage {
         let environment = prepared.environment.build(&host)?;
         let models = host.models();
         let (scratch, log) = (context.scratch.clone(), host.log());
+        let model = context.optional("model").map(|model| model.folder.clone());
+        let tokens = model.zip(self.open_tokens).map(|(folder, open)| open(&folder)).transpose()?;
         let world = RuleContext {
             problems: &problems,
             evaluation: &evaluation,
@@ -168,6 +177,7 @@ impl Stage for FilterStage {
             log: &log,
             models,
             host: &host,
+            tokens: tokens.as_deref(),
         };
         let rules = prepared.rules.iter().map(|rule| rule.build(&())).collect::<Result<Vec<_>>>()?;
         let mut passes = FilterPasses::start(&rules, &files, &world)?;
@@ -204,6 +214,14 @@ impl PreparedOptions for PreparedFilter {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
+    }
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        if inputs.get("model").is_some_and(|count| *count > 0) {
+            return Vec::new();
+        }
+        let rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.kind() == TokensRule::KIND);
+        let problem = |i: usize| OptionProblem::new(format!("/rules/{i}"), "the rule `tokens` needs a model");
+        rules.map(|(i, _)| problem(i).help("wire the input `model`")).collect()
     }
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let expressions = self.config.rules.iter().enumerate().filter(|(_, rule)| rule["kind"] == ExpressionRule::KIND);

@@ -4,7 +4,7 @@ use super::process::CustomRule;
 use super::rule::FilterRule;
 use super::{
     answer, decontaminate, exact_duplicates, execution, expression, format, judge, near_duplicates, pattern,
-    personal_data, void_turn,
+    personal_data, tokens, void_turn,
 };
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
@@ -25,6 +25,7 @@ pub fn family() -> Family<dyn FilterRule> {
         rule::<pattern::PatternRule>(),
         rule::<personal_data::PersonalDataRule>(),
         rule::<CustomRule<ProgramOptions>>(),
+        rule::<tokens::TokensRule>(),
         rule::<void_turn::VoidTurnRule>(),
     ];
     Family::new("rules", "rule", members)
@@ -50,6 +51,7 @@ mod tests {
                 "judge" => json!({"kind": kind, "model": {"endpoint": "http://h", "model": "m"}, "rubric": "r"}),
                 "pattern" => json!({"kind": kind, "pattern": "x"}),
                 "process" => json!({"kind": kind, "command": ["sh"]}),
+                "tokens" => json!({"kind": kind, "max": 4096}),
                 "http" => json!({"kind": kind, "url": "http://127.0.0.1:9/"}),
                 _ => json!(kind),
             };
@@ -72,6 +74,7 @@ mod tests {
             "rule",
             "shingle_file",
             "tests",
+            "token_counter",
             "verdicts",
         ];
         for file in std::fs::read_dir("src/filter").unwrap() {

@@ -2,6 +2,7 @@
 
 use super::edits::RowEdit;
 use super::rows::RuleRows;
+use super::token_counter::TokenCounter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct RuleContext<'a> {
     pub models: &'a Arc<Models>,
     /// Processes of tools.
     pub host: &'a Arc<ToolHost>,
+    /// Tokenizer and template of the model; `None` if the input is not connected.
+    pub tokens: Option<&'a dyn TokenCounter>,
 }
 
 impl RuleContext<'_> {
