@@ -26,6 +26,7 @@ mod endpoint;
 mod engines;
 mod executors;
 mod faults;
+mod filter_rules;
 mod filtering;
 mod first_day;
 mod first_hour;

@@ -106,6 +106,15 @@ impl Words {
     }
 }
 
+/// Returns the first characters of a text, with an ellipsis if the text is longer.
+pub fn short(text: &str, characters: usize) -> String {
+    let mut out: String = text.chars().take(characters).collect();
+    if out.len() < text.len() {
+        out.push('…');
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -254,6 +254,7 @@ impl CatalogueBuilder {
             envs,
             export,
             import: Arc::new(import),
+            open_tokens: Some(crate::token_counter::open),
             rules: Arc::new(rules),
             step_scorers: Arc::new(step_scorers),
             synthesize: Arc::new(synthesize),

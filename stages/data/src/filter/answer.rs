@@ -4,6 +4,7 @@
 //! parses such an answer as the environment parses an agent's last message, and uses other answers unchanged.
 
 use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+use crate::text::short;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -51,7 +52,7 @@ fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Result<RuleVerdict> {
         None => RuleVerdict::reject("no_answer", ""),
         Some(answer) if context.environment.verify(problem, &answer)? => RuleVerdict::Keep,
         Some(answer) => {
-            RuleVerdict::reject("wrong", format!("`{}` where `{}` is expected", short(&answer), problem.answer))
+            RuleVerdict::reject("wrong", format!("`{}` where `{}` is expected", short(&answer, 60), problem.answer))
         }
     })
 }
@@ -62,13 +63,4 @@ fn answer(row: &Trajectory, environment: &dyn Environment) -> Option<String> {
     let is_whole_message = row.messages.last().is_some_and(|last| last.content == *answer);
     let read = if is_whole_message { environment.read_answer(answer) } else { None };
     Some(read.unwrap_or_else(|| answer.clone()))
-}
-
-/// Returns the first 60 characters of a text, with an ellipsis if the text is longer.
-fn short(text: &str) -> String {
-    let mut out: String = text.chars().take(60).collect();
-    if out.len() < text.len() {
-        out.push('…');
-    }
-    out
 }

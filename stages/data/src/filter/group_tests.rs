@@ -178,10 +178,12 @@ fn counts(rules: &[Value], rows: &[Trajectory]) -> Vec<Count> {
         scratch: folder.path(),
         log: &trainyard_process::null_log(),
         models: &trainyard_chat::Models::in_memory(),
+        host: &trainyard_envs::ToolHost::new(1),
+        tokens: None,
     };
     let rules: Vec<_> = rules.iter().map(|rule| registry::family().build(rule, &()).unwrap()).collect();
     let files = [input];
-    let mut passes = FilterPasses::start(&rules, &files, &context).unwrap();
+    let mut passes = FilterPasses::start(&rules, RowFiles::strict(&files), &context).unwrap();
     passes.run([&kept, &rejected], |_| Ok(())).unwrap();
     passes.verdicts().counts().to_vec()
 }

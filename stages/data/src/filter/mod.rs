@@ -8,7 +8,9 @@ mod attempts;
 mod bands;
 pub mod decontaminate;
 pub mod diversity;
+pub mod edits;
 pub mod exact_duplicates;
+pub mod execution;
 pub mod expression;
 pub mod format;
 pub mod histogram;
@@ -22,6 +24,7 @@ pub mod near_duplicates;
 pub mod pass_rate;
 pub mod passes;
 pub mod pattern;
+pub mod personal_data;
 pub mod process;
 pub mod rank;
 mod ranking;
@@ -38,11 +41,15 @@ pub mod rule;
 mod shingle_file;
 mod symbol_counts;
 pub mod symbols;
+mod token_counter;
+pub mod tokens;
 pub mod verdicts;
 pub mod void_turn;
 
+pub use edits::RowEdit;
 pub use rows::RuleRows;
 pub use rule::{FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+pub use token_counter::{OpenTokenCounter, TokenCounter};
 
 use crate::facts;
 use crate::io;
@@ -57,6 +64,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokens::TokensRule;
 use trainyard_api::family::fill_schema;
 use trainyard_api::{Family, InputArtifact, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
 use trainyard_core::{
@@ -98,6 +106,8 @@ pub struct FilterStage {
     pub rules: Arc<Family<dyn FilterRule>>,
     /// Supported environments of rows.
     pub envs: Arc<trainyard_envs::EnvironmentParts>,
+    /// Reader of a model's tokenizer; `None` in programs without models.
+    pub open_tokens: Option<OpenTokenCounter>,
 }
 
 impl Stage for FilterStage {
@@ -115,10 +125,11 @@ impl Stage for FilterStage {
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "rules", "tools", "verifiers"];
 
     fn metrics(&self) -> DeclaredMetrics {
-        report::metrics(self.rules.names()).into()
+        report::metrics(self.rules.names(), true).into()
     }
     fn declared_metrics(&self, prepared: &PreparedFilter, _: &Producers) -> DeclaredMetrics {
-        report::metrics(prepared.rules.iter().map(Slot::kind)).into()
+        let edits = prepared.rules.iter().any(|rule| rule.build(&()).is_ok_and(|rule| rule.edits()));
+        report::metrics(prepared.rules.iter().map(Slot::kind), edits).into()
     }
     fn ports(&self) -> Ports {
         use Cardinality::{Many, One, Optional};
@@ -145,6 +156,7 @@ impl Stage for FilterStage {
                     "Attempts of another model, from which the rule `pass_rate` takes pass rates with\n\
                      `attempts: rated`.",
                 ),
+                port("model", ArtifactKind::Model, Optional, "The model whose tokens the rule `tokens` counts."),
                 port("requests", ArtifactKind::Table, Many, "Stored responses that the rule `judge` reuses."),
             ],
             outputs: vec![
@@ -192,6 +204,8 @@ impl Stage for FilterStage {
         let environment = prepared.environment.build(&host)?;
         let models = host.models();
         let (scratch, log) = (context.scratch.clone(), host.log());
+        let model = context.optional("model").map(|model| model.folder.clone());
+        let tokens = model.zip(self.open_tokens).map(|(folder, open)| open(&folder)).transpose()?;
         let world = RuleContext {
             problems: &problems,
             evaluation: &evaluation,
@@ -200,6 +214,8 @@ impl Stage for FilterStage {
             scratch: &scratch,
             log: &log,
             models,
+            host: &host,
+            tokens: tokens.as_deref(),
         };
         let rules = prepared.rules.iter().map(|rule| rule.build(&())).collect::<Result<Vec<_>>>()?;
         let files = match prepared.config.on_error {
@@ -248,7 +264,8 @@ impl PreparedOptions for PreparedFilter {
     }
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let rules = self.config.rules.iter().enumerate();
-        rules.filter_map(|(i, rule)| pass_rate::unwired(&format!("/rules/{i}"), rule, inputs)).collect()
+        let rules = rules.filter_map(|(i, rule)| pass_rate::unwired(&format!("/rules/{i}"), rule, inputs));
+        rules.chain(tokens::unwired(&self.rules, inputs)).collect()
     }
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let warnings = |(i, rule): (usize, &Value)| {
@@ -281,7 +298,11 @@ fn report_counts(
     for (name, n) in report::rejected_by_rule(counts) {
         context.metric(format!("rejected_{name}"), n as f64);
     }
-    let declared = report::metrics(counts.iter().map(|c| c.rule)).into();
+    let edited = report::edited(counts);
+    if let Some(n) = edited {
+        context.metric("edited", n as f64);
+    }
+    let declared = report::metrics(counts.iter().map(|c| c.rule), edited.is_some()).into();
     context.write_report("report", report::report(total, kept, counts, unreadable), &declared)?;
     if kept == 0 {
         return Err(Error::data(format!("all {total} rows were rejected")).help(report::first_reasons(counts)));
@@ -289,6 +310,8 @@ fn report_counts(
     Ok(())
 }
 
+#[cfg(test)]
+mod edit_tests;
 #[cfg(test)]
 mod group_tests;
 #[cfg(test)]

@@ -2,11 +2,14 @@
 //!
 //! Rules judge together in one pass over the files. A rule that observes all rows first ([`FilterRule::observes`])
 //! begins another pass, because it must see only the rows that the rules before it keep. The last pass also writes.
+//! Rows with edits are replaced in each batch as it is read, so that every rule and the outputs have them.
 
+use super::edits::EDITED_COLUMNS;
 use super::reading::RowFiles;
 use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass};
+use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use super::verdicts::RowVerdicts;
+use arrow_array::cast::AsArray;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 use std::collections::BTreeSet;
@@ -14,6 +17,9 @@ use std::ops::Range;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{TableRowWriter, Trajectory};
+
+/// Column of the token ids.
+const TOKENS: &str = "token_ids";
 
 /// Rules at work on the rows of some files.
 pub struct FilterPasses<'a> {
@@ -26,17 +32,19 @@ struct StartedRule<'a> {
     kind: &'static str,
     columns: RuleColumns,
     observes: bool,
+    edits: bool,
     pass: Box<dyn RulePass + 'a>,
 }
 
 impl<'a> FilterPasses<'a> {
     /// Starts the rules. Errors: those of [`FilterRule::start`], data (a file without the columns of trajectories).
     pub fn start(rules: &'a [Box<dyn FilterRule>], files: RowFiles<'a>, context: &'a RuleContext<'a>) -> Result<Self> {
-        let mut verdicts = RowVerdicts::new(rules.iter().map(|rule| rule.kind()));
+        let mut verdicts = RowVerdicts::new(rules);
         files.each_batch(Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
         let start = |rule: &'a Box<dyn FilterRule>| {
             let pass = rule.start(context).map_err(|e| at_rule(e, rule.kind()))?;
-            Ok(StartedRule { kind: rule.kind(), columns: rule.columns(), observes: rule.observes(), pass })
+            let (kind, columns) = (rule.kind(), rule.columns());
+            Ok(StartedRule { kind, columns, observes: rule.observes(), edits: rule.edits(), pass })
         };
         Ok(Self { rules: rules.iter().map(start).collect::<Result<_>>()?, files, verdicts })
     }
@@ -81,12 +89,15 @@ impl<'a> FilterPasses<'a> {
         let ends = starts.iter().skip(1).copied().chain([self.rules.len()]);
         starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
     }
-    /// Returns the columns that some rules read.
+    /// Returns the columns that some rules read, with those that their edits need.
     fn columns(&self, rules: &Range<usize>) -> Option<Vec<String>> {
         let mut all = BTreeSet::from(["id".to_string()]);
         for rule in &self.rules[rules.clone()] {
             let RuleColumns::Named(names) = &rule.columns else { return None };
             all.extend(names.iter().cloned());
+            if rule.edits {
+                all.extend(EDITED_COLUMNS.into_iter().chain([TOKENS]).map(str::to_string));
+            }
         }
         Some(all.into_iter().collect())
     }
@@ -100,8 +111,9 @@ impl<'a> FilterPasses<'a> {
         let mut first = 0;
         files.each_batch(columns.as_deref(), |path, batch| {
             let kept = verdicts.mask(first..first + batch.num_rows());
+            let batch = verdicts.edited(batch, first)?;
             first += batch.num_rows();
-            let rows = rule.rows(path, &filtered(batch, &kept)?)?;
+            let rows = rule.rows(path, &filtered(&batch, &kept)?)?;
             rule.pass.observe(&rows).map_err(|e| at_rule(e, rule.kind))
         })
     }
@@ -116,8 +128,8 @@ impl<'a> FilterPasses<'a> {
         let mut first = 0;
         files.each_batch(columns, |path, batch| {
             let range = first..first + batch.num_rows();
-            judge_batch(&mut rules[segment.clone()], segment.start, (path, batch), &range, verdicts)?;
-            after(verdicts, batch, first)?;
+            let batch = judge_batch(&mut rules[segment.clone()], segment.start, (path, batch), &range, verdicts)?;
+            after(verdicts, &batch, first)?;
             first = range.end;
             Ok(())
         })
@@ -133,32 +145,51 @@ impl StartedRule<'_> {
     }
 }
 
-/// Judges the kept rows of a batch by one rule after the other.
+/// Judges the kept rows of a batch by one rule after the other. Returns the batch with all edits.
 fn judge_batch(
     rules: &mut [StartedRule<'_>],
     number: usize,
     (path, batch): (&Path, &RecordBatch),
     range: &Range<usize>,
     verdicts: &mut RowVerdicts,
-) -> Result<()> {
+) -> Result<RecordBatch> {
+    let mut batch = verdicts.edited(batch, range.start)?;
     let mut kept: Option<RecordBatch> = None;
     let mut shared: Option<(RuleColumns, RuleRows)> = None;
     for (i, rule) in rules.iter_mut().enumerate() {
         let mask = verdicts.mask(range.clone());
         if kept.as_ref().is_none_or(|kept| kept.num_rows() != mask.true_count()) {
-            kept = Some(filtered(batch, &mask)?);
+            kept = Some(filtered(&batch, &mask)?);
             shared = None;
         }
-        let Some(kept) = &kept else { continue };
+        let Some(rows_left) = &kept else { continue };
         let rows = match shared.take() {
             Some((columns, rows)) if columns == rule.columns => rows,
-            _ => rule.rows(path, kept)?,
+            _ => rule.rows(path, rows_left)?,
         };
         let judgments = rule.pass.judge(&rows).map_err(|e| at_rule(e, rule.kind))?;
+        let edits = check_edits(rows_left, &judgments).map_err(|e| at_rule(e, rule.kind))?;
         verdicts.record(number + i, range.clone(), judgments, rows.ids()?)?;
         shared = Some((rule.columns.clone(), rows));
+        if edits {
+            batch = verdicts.edited(&batch, range.start)?;
+            (kept, shared) = (None, None);
+        }
     }
-    Ok(())
+    Ok(batch)
+}
+
+/// Returns whether some rows are edited. Errors: bug (an edited row has token ids, which its messages would no longer
+/// fit).
+fn check_edits(kept: &RecordBatch, judgments: &[RuleVerdict]) -> Result<bool> {
+    let mut edited = (0..kept.num_rows()).zip(judgments).filter(|(_, it)| matches!(it, RuleVerdict::Edit { .. }));
+    let Some(first) = edited.next() else { return Ok(false) };
+    let lists = kept.column_by_name(TOKENS).and_then(|column| column.as_list_opt::<i32>());
+    let lists = lists.ok_or_else(|| Error::bug(format!("edited rows have no column `{TOKENS}`")))?;
+    match std::iter::once(first).chain(edited).find(|(i, _)| lists.value_length(*i) > 0) {
+        Some((i, _)) => Err(Error::bug(format!("row {} of a batch has token ids and is edited", i + 1))),
+        None => Ok(true),
+    }
 }
 
 /// Writes the kept and the rejected rows of a batch, with their verdicts.

@@ -117,6 +117,7 @@ fn recorded(rule: &Value, rows: &[Trajectory]) -> (usize, String) {
         let _ = match verdict {
             RuleVerdict::Keep => writeln!(text, "keep"),
             RuleVerdict::KeepWithReason(reason) => writeln!(text, "keep: {reason}"),
+            RuleVerdict::Edit { reason, .. } => writeln!(text, "edit: {reason}"),
             RuleVerdict::Reject { code, detail } => {
                 rejected += 1;
                 writeln!(text, "{code}: {detail}")

@@ -3,8 +3,8 @@
 use super::process::CustomRule;
 use super::rule::FilterRule;
 use super::{
-    answer, decontaminate, diversity, exact_duplicates, expression, format, judge, language, near_duplicates,
-    pass_rate, pattern, rank, repetition, symbols, void_turn,
+    answer, decontaminate, diversity, exact_duplicates, execution, expression, format, judge, language,
+    near_duplicates, pass_rate, pattern, personal_data, rank, repetition, symbols, tokens, void_turn,
 };
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
@@ -17,6 +17,7 @@ pub fn family() -> Family<dyn FilterRule> {
         rule::<decontaminate::Decontaminate>(),
         rule::<diversity::Diversity>(),
         rule::<exact_duplicates::ExactDuplicates>(),
+        rule::<execution::ExecutionRule>(),
         rule::<expression::ExpressionRule>(),
         rule::<format::FormatRule>(),
         rule::<CustomRule<ServiceOptions>>(),
@@ -25,10 +26,12 @@ pub fn family() -> Family<dyn FilterRule> {
         rule::<near_duplicates::NearDuplicates>(),
         rule::<pass_rate::PassRate>(),
         rule::<pattern::PatternRule>(),
+        rule::<personal_data::PersonalDataRule>(),
         rule::<CustomRule<ProgramOptions>>(),
         rule::<rank::Rank>(),
         rule::<repetition::RepetitionRule>(),
         rule::<symbols::SymbolsRule>(),
+        rule::<tokens::TokensRule>(),
         rule::<void_turn::VoidTurnRule>(),
     ];
     Family::new("rules", "rule", members)
@@ -55,6 +58,7 @@ mod tests {
                 "language" => json!({"kind": kind, "languages": ["en"]}),
                 "pattern" => json!({"kind": kind, "pattern": "x"}),
                 "process" => json!({"kind": kind, "command": ["sh"]}),
+                "tokens" => json!({"kind": kind, "max": 4096}),
                 "http" => json!({"kind": kind, "url": "http://127.0.0.1:9/"}),
                 _ => json!(kind),
             };
@@ -65,6 +69,8 @@ mod tests {
         let shared = [
             "attempts",
             "bands",
+            "edit_tests",
+            "edits",
             "group_tests",
             "histogram",
             "judged_text",
@@ -87,6 +93,7 @@ mod tests {
             "shingle_file",
             "symbol_counts",
             "tests",
+            "token_counter",
             "verdicts",
         ];
         for file in std::fs::read_dir("src/filter").unwrap() {

@@ -14,14 +14,22 @@ pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
     by_rule
 }
 
-/// Returns the metrics of the stage with rules of these kinds.
-pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<MetricInfo> {
+/// Returns the number of edits; `None` if no rule edits.
+pub fn edited(counts: &[Count]) -> Option<usize> {
+    counts.iter().filter_map(|count| count.edited).reduce(|a, b| a + b)
+}
+
+/// Returns the metrics of the stage with rules of these kinds, some of which edit rows.
+pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>, edits: bool) -> Vec<MetricInfo> {
     let mut list = vec![
         MetricInfo::new("rows", "rows", "Rows that were judged."),
         MetricInfo::new("kept", "rows", "Rows that no rule rejected."),
         MetricInfo::new("rejected", "rows", "Rows that a rule rejected."),
         MetricInfo::new("unreadable", "rows", "Rows that could not be read (`on_error: skip`); they are in no output."),
     ];
+    if edits {
+        list.push(MetricInfo::new("edited", "edits", "Edits of rows, such as masked personal data."));
+    }
     let kinds: BTreeSet<&str> = kinds.into_iter().collect();
     if kinds.contains("judge") {
         list.extend(trainyard_chat::metrics());
@@ -45,7 +53,11 @@ pub fn report(total: usize, kept: usize, counts: &[Count], unreadable: &[String]
     for (rule, n) in rejected_by_rule(counts) {
         report.metric(format!("rejected_{rule}"), n as f64);
     }
-    report.table(rules(counts)).table(takers(total, kept, counts));
+    let edited = edited(counts);
+    if let Some(n) = edited {
+        report.metric("edited", n as f64);
+    }
+    report.table(rules(counts, edited.is_some())).table(takers(total, kept, counts));
     for table in [reasons(counts), examples(counts), measured(counts)] {
         if !table.rows.is_empty() {
             report.table(table);
@@ -62,10 +74,13 @@ pub fn report(total: usize, kept: usize, counts: &[Count], unreadable: &[String]
     report
 }
 
-fn rules(counts: &[Count]) -> Table {
-    let mut table = Table::new("Rules, in order", ["rule", "judged", "rejected"]);
+fn rules(counts: &[Count], with_edits: bool) -> Table {
+    let edited = with_edits.then_some("edited");
+    let mut table = Table::new("Rules, in order", ["rule", "judged", "rejected"].into_iter().chain(edited));
     for count in counts {
-        table.row([ReportCell::text(count.rule), number(count.judged), number(count.rejected())]);
+        let edited = with_edits.then(|| number(count.edited.unwrap_or(0)));
+        let numbers = [number(count.judged), number(count.rejected())].into_iter().chain(edited);
+        table.row(std::iter::once(ReportCell::text(count.rule)).chain(numbers));
     }
     table
 }

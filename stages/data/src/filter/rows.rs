@@ -2,7 +2,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type};
-use arrow_array::{RecordBatch, StringArray};
+use arrow_array::{BooleanArray, RecordBatch, StringArray};
+use arrow_select::filter::filter_record_batch;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use trainyard_core::{Error, Result};
@@ -69,6 +70,17 @@ impl RuleRows {
     /// Returns the messages of the rows. Errors: bug (a column that the rule does not read).
     pub fn messages(&self) -> Result<MessageColumns<'_>> {
         MessageColumns::of(&self.batch)
+    }
+    /// Returns the rows of a mask as structs; other columns than those of the rule have defaults.
+    ///
+    /// Errors: data (a word that is not known).
+    pub fn selected(&self, mask: &BooleanArray) -> Result<Vec<Trajectory>> {
+        if mask.true_count() == 0 {
+            return Ok(Vec::new());
+        }
+        let rows = filter_record_batch(&self.batch, mask);
+        let rows = rows.map_err(|e| Error::bug(format!("rows cannot be selected: {e}")))?;
+        decode_part(&self.path, &rows)
     }
     /// Returns the rows as structs; other columns than those of the rule have defaults.
     ///

@@ -1,7 +1,9 @@
 //! Defines the trait of filter rules. A rule judges batches of the rows that are still kept, in the order of the rows.
 
+use super::edits::RowEdit;
 use super::histogram::Histogram;
 use super::rows::RuleRows;
+use super::token_counter::TokenCounter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainyard_chat::Models;
 use trainyard_core::Result;
-use trainyard_envs::Environment;
+use trainyard_envs::{Environment, ToolHost};
 use trainyard_process::ProgramLog;
 use trainyard_tables::{MessageColumns, Problem, Trajectory};
 
@@ -29,6 +31,10 @@ pub struct RuleContext<'a> {
     pub log: &'a ProgramLog,
     /// Models at endpoints.
     pub models: &'a Arc<Models>,
+    /// Processes of tools.
+    pub host: &'a Arc<ToolHost>,
+    /// Tokenizer and template of the model; `None` if the input is not connected.
+    pub tokens: Option<&'a dyn TokenCounter>,
 }
 
 impl RuleContext<'_> {
@@ -46,6 +52,14 @@ pub enum RuleVerdict {
     Keep,
     /// The row is kept, and its verdict has the reason.
     KeepWithReason(String),
+    /// The row is kept with other messages, which the rules after this one and the outputs have. Only rules that
+    /// [`FilterRule::edits`] may edit, and only rows without token ids.
+    Edit {
+        /// Reason in the row's verdict.
+        reason: String,
+        /// New messages and answer.
+        edit: RowEdit,
+    },
     /// The row is rejected.
     Reject {
         /// A word from a small set by which reports count.
@@ -89,6 +103,10 @@ pub trait FilterRule: Send + Sync {
     }
     /// Whether the rule observes all rows before it judges the first.
     fn observes(&self) -> bool {
+        false
+    }
+    /// Whether the rule may edit rows ([`RuleVerdict::Edit`]).
+    fn edits(&self) -> bool {
         false
     }
     /// Starts to judge the rows of a stage. Errors: an input that the rule requires is missing.

@@ -1,11 +1,11 @@
 use super::*;
 use crate::testing::{environment, parts};
 use trainyard_chat::Models;
-use trainyard_envs::Environment;
+use trainyard_envs::{Environment, ToolHost};
 use trainyard_process::null_log;
 use trainyard_tables::{Message, Trajectory, Verdict};
 
-fn calculator() -> Box<dyn Environment> {
+pub(super) fn calculator() -> Box<dyn Environment> {
     environment(&json!({"kind": "math-problems", "tools": ["calculator"], "format": "code"}), 1).unwrap()
 }
 
@@ -17,6 +17,16 @@ fn row(id: &str, messages: &[(&str, &str)]) -> Trajectory {
 
 fn with_question(id: &str, question: &str) -> Trajectory {
     row(id, &[("user", question), ("assistant", "5")])
+}
+
+/// Model with one token for each word, which cannot express `unsayable`.
+struct WordTokens;
+
+impl TokenCounter for WordTokens {
+    fn count(&self, row: &Trajectory) -> Result<usize> {
+        let words: Vec<&str> = row.messages.iter().flat_map(|message| message.content.split_whitespace()).collect();
+        if words.contains(&"unsayable") { Err(Error::data("unsayable")) } else { Ok(words.len()) }
+    }
 }
 
 /// Returns the verdicts of a rule.
@@ -49,6 +59,8 @@ pub(super) fn verdicts_in_batches(
         scratch: scratch.path(),
         log: &null_log(),
         models: &Models::in_memory(),
+        host: &ToolHost::new(1),
+        tokens: Some(&WordTokens),
     };
     let rule = registry::family().build(rule, &())?;
     let mut pass = rule.start(&context)?;
@@ -239,7 +251,7 @@ fn all_problems_with_the_rules_are_reported_and_located() {
     ]);
     let config = json!({"rules": rules, "environment": {"kind": "word-problems", "max_turns": 0}});
     let parts = parts();
-    let filter = FilterStage { rules: parts.rules.clone(), envs: parts.envs.clone() };
+    let filter = FilterStage { rules: parts.rules.clone(), envs: parts.envs.clone(), open_tokens: None };
     let problems = trainyard_api::erase(filter).validate(&config);
     let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
     let expected = [
@@ -326,6 +338,8 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         scratch: scratch.path(),
         log: &null_log(),
         models: &Models::in_memory(),
+        host: &ToolHost::new(1),
+        tokens: None,
     };
     let rules = [
         json!("format"),

@@ -1,6 +1,7 @@
 //! Collects the verdicts of rules on all rows of a stage, and adds them to the column `verdicts`.
 
-use super::rule::{MeasuredValues, RuleVerdict};
+use super::edits::RowEdits;
+use super::rule::{FilterRule, MeasuredValues, RuleVerdict};
 use crate::text::shortened;
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
@@ -17,13 +18,15 @@ const EXAMPLES: usize = 3;
 /// Characters of a reason in an example.
 const EXAMPLE_CHARACTERS: usize = 200;
 
-/// Number of rows that one rule judged and rejected.
+/// Number of rows that one rule judged, edited and rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Count {
     /// Kind of the rule.
     pub rule: &'static str,
     /// Rows that reached the rule.
     pub judged: usize,
+    /// Rows with new messages; `None` for a rule that never edits.
+    pub edited: Option<usize>,
     /// Rejected rows by reason code.
     pub reasons: BTreeMap<String, usize>,
     /// First rejected rows of each reason code.
@@ -42,8 +45,10 @@ pub struct RejectedExample {
 }
 
 impl Count {
-    fn new(rule: &'static str) -> Self {
-        Self { rule, judged: 0, reasons: BTreeMap::new(), examples: BTreeMap::new(), measured: None }
+    /// Starts the counts of a rule, which may edit rows.
+    pub fn new(rule: &'static str, edits: bool) -> Self {
+        let edited = edits.then_some(0);
+        Self { rule, judged: 0, edited, reasons: BTreeMap::new(), examples: BTreeMap::new(), measured: None }
     }
     fn reject(&mut self, code: &'static str, detail: &str, row: &str) {
         *self.reasons.entry(code.to_string()).or_insert(0) += 1;
@@ -73,13 +78,15 @@ pub struct RowVerdicts {
     states: Vec<RowState>,
     /// Reasons by row and index of the rule, where not empty.
     reasons: BTreeMap<(usize, u16), Box<str>>,
+    edits: RowEdits,
     counts: Vec<Count>,
 }
 
 impl RowVerdicts {
     /// Starts with no rows, and these rules.
-    pub fn new(rules: impl Iterator<Item = &'static str>) -> Self {
-        Self { states: Vec::new(), reasons: BTreeMap::new(), counts: rules.map(Count::new).collect() }
+    pub fn new(rules: &[Box<dyn FilterRule>]) -> Self {
+        let counts = rules.iter().map(|rule| Count::new(rule.kind(), rule.edits())).collect();
+        Self { states: Vec::new(), reasons: BTreeMap::new(), edits: RowEdits::default(), counts }
     }
     /// Adds the rows of a batch, which has the column `verdicts`.
     pub fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -112,9 +119,13 @@ impl RowVerdicts {
     pub fn mask(&self, rows: Range<usize>) -> BooleanArray {
         self.states[rows].iter().map(|state| Some(*state == RowState::Kept)).collect()
     }
+    /// Returns a batch, the first row of which is row `first`, with the edits so far.
+    pub fn edited(&self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
+        self.edits.applied(batch, first)
+    }
     /// Records the judgments of a rule on the kept rows among `rows`, which have these ids.
     ///
-    /// Errors: bug (another number of judgments than of kept rows).
+    /// Errors: bug (another number of judgments than of kept rows, an edit by a rule that does not edit).
     pub fn record(
         &mut self,
         rule: usize,
@@ -133,6 +144,14 @@ impl RowVerdicts {
             let reason = match judgment {
                 RuleVerdict::Keep => continue,
                 RuleVerdict::KeepWithReason(reason) => reason,
+                RuleVerdict::Edit { reason, edit } => {
+                    let Some(edited) = &mut count.edited else {
+                        return Err(Error::bug(format!("rule `{}` edits rows, but does not say so", count.rule)));
+                    };
+                    *edited += 1;
+                    self.edits.insert(row, edit);
+                    reason
+                }
                 RuleVerdict::Reject { code, detail } => {
                     count.reject(code, &detail, ids.value(i));
                     self.states[row] = RowState::RejectedBy(rule as u16);
@@ -144,12 +163,14 @@ impl RowVerdicts {
         Ok(())
     }
     /// Adds the verdicts on the rows of a batch, the first of which is row `first`, to its column `verdicts`. Their
-    /// reasons are released.
+    /// reasons and edits are released.
     pub fn complete(&mut self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
         let place = batch.schema_ref().index_of("verdicts").map_err(|e| Error::bug(e.to_string()))?;
         let mut columns = batch.columns().to_vec();
         columns[place] = self.appended(verdict_lists(batch)?, first)?;
-        self.reasons = self.reasons.split_off(&(first + batch.num_rows(), 0));
+        let end = first + batch.num_rows();
+        self.reasons = self.reasons.split_off(&(end, 0));
+        self.edits.release_before(end);
         RecordBatch::try_new(batch.schema(), columns).map_err(|e| Error::bug(format!("verdicts do not fit: {e}")))
     }
 
