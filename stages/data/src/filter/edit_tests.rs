@@ -95,11 +95,11 @@ fn rules_after_an_edit_and_the_outputs_have_it() {
     assert_eq!(done.kept[1].verdicts, own.map(|(rule, reason)| verdict(rule, reason)));
     assert_eq!(done.counts[0].edited, Some(4));
     assert!(done.counts[1..].iter().all(|count| count.edited.is_none()));
-    let report = report::report(5, 2, &done.counts);
+    let report = report::report(5, 2, &done.counts, &[]);
     report.validate().unwrap();
     assert_eq!(report.metrics["edited"].value, 4.0);
     assert_eq!(report.tables[0].columns, ["rule", "judged", "rejected", "edited"]);
-    let plain = report::report(5, 2, &done.counts[1..]);
+    let plain = report::report(5, 2, &done.counts[1..], &[]);
     assert!(!plain.metrics.contains_key("edited") && plain.tables[0].columns.len() == 3);
 }
 

@@ -178,7 +178,7 @@ fn counts(rules: &[Value], rows: &[Trajectory]) -> Vec<Count> {
         scratch: folder.path(),
         log: &trainyard_process::null_log(),
         models: &trainyard_chat::Models::in_memory(),
-        host: &trainyard_envs::ToolHost::new(1),
+        host: &ToolHost::new(1),
         tokens: None,
     };
     let rules: Vec<_> = rules.iter().map(|rule| registry::family().build(rule, &()).unwrap()).collect();

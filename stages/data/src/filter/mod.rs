@@ -64,7 +64,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokens::TokensRule;
 use trainyard_api::family::fill_schema;
 use trainyard_api::{Family, InputArtifact, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
 use trainyard_core::{
