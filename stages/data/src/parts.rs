@@ -1,7 +1,8 @@
 //! Holds the families of this crate, in addition to those of the environments in which its stages play.
 
 use crate::export::{ExportFormat, registry as exports};
-use crate::filter::{FilterRule, OpenTokenCounter, registry as rules};
+use crate::filter::rules::registry as rules;
+use crate::filter::{FilterRule, OpenTokenCounter};
 use crate::import::{ImportFormat, registry as formats};
 use crate::step_scorers::{StepScorer, registry as scorers};
 use crate::synthesize::{SynthesisMethod, registry as methods};

@@ -5,7 +5,7 @@
 //! artifact with a digest. Training problems are decontaminated by the same rule as demonstrations.
 
 use crate::facts;
-use crate::filter::decontaminate::Decontaminate;
+use crate::filter::rules::decontaminate::Decontaminate;
 use crate::identity::{Half, half_of};
 use crate::io;
 use crate::row_expression::{self, RowTable};

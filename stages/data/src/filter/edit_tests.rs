@@ -40,7 +40,7 @@ fn filtered(rules: &[Box<dyn FilterRule>], files: &[&[Trajectory]]) -> Result<Do
 }
 
 fn rules<const N: usize>(rules: [Value; N]) -> [Box<dyn FilterRule>; N] {
-    rules.map(|rule| registry::family().build(&rule, &()).unwrap())
+    rules.map(|rule| rules::registry::family().build(&rule, &()).unwrap())
 }
 
 fn row(id: &str, answer: &str) -> Trajectory {

@@ -181,7 +181,7 @@ fn counts(rules: &[Value], rows: &[Trajectory]) -> Vec<Count> {
         host: &ToolHost::new(1),
         tokens: None,
     };
-    let rules: Vec<_> = rules.iter().map(|rule| registry::family().build(rule, &()).unwrap()).collect();
+    let rules: Vec<_> = rules.iter().map(|rule| rules::registry::family().build(rule, &()).unwrap()).collect();
     let files = [input];
     let mut passes = FilterPasses::start(&rules, RowFiles::strict(&files), &context).unwrap();
     passes.run([&kept, &rejected], |_| Ok(())).unwrap();

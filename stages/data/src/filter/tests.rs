@@ -62,7 +62,7 @@ pub(super) fn verdicts_in_batches(
         host: &ToolHost::new(1),
         tokens: Some(&WordTokens),
     };
-    let rule = registry::family().build(rule, &())?;
+    let rule = rules::registry::family().build(rule, &())?;
     let mut pass = rule.start(&context)?;
     let batches = |size: usize| rows.chunks(size).map(|rows| RuleRows::of(&rows.iter().collect::<Vec<_>>()));
     if rule.observes() {
@@ -346,7 +346,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         json!({"kind": "expression", "keep": "length(id) <= max(length(id))"}),
         json!("exact_duplicates"),
     ];
-    let rules = rules.map(|rule| registry::family().build(&rule, &()).unwrap());
+    let rules = rules.map(|rule| rules::registry::family().build(&rule, &()).unwrap());
     let mut passes = FilterPasses::start(&rules, RowFiles::strict(&files), &context).unwrap();
     passes.run([&file("kept"), &file("rejected")], |_| Ok(())).unwrap();
     let counts = passes.verdicts().counts();

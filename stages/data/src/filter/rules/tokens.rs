@@ -1,8 +1,8 @@
 //! Implements the rule `tokens`: rejects conversations that are too short or too long for a model.
 
-use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
-use super::token_counter::TokenCounter;
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::token_counter::TokenCounter;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Implements the rule `judge`: a language model at an endpoint keeps or rejects each row (`docs/endpoints.md`).
 
-use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::custom_rows::EPISODE_COLUMNS;
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

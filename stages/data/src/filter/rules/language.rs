@@ -4,8 +4,8 @@
 //! has anyway. `whichlang` is ten times as fast and somewhat better on texts of less than 50 characters, but knows 16
 //! languages and has no confidence: text in a seventeenth would pass as one of them.
 
-use super::judged_text::{JudgedText, each_text};
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::judged_text::{JudgedText, each_text};
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;

@@ -1,9 +1,9 @@
 //! Implements the rule `process`: a user-defined program judges each row (`docs/custom-code.md`). The rule `http`
 //! ([`super::http`]) queries a service in the same way.
 
-use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::custom_rows::{EPISODE_COLUMNS, RowQuery, query_rows};
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use serde_json::Value;
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Implements the rule `void_turn`: rejects rows with a turn that has neither a complete tool call nor a final answer
 //! (SimpleTIR, arXiv 2509.02479).
 
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;

@@ -1,10 +1,10 @@
 //! Implements the rule `diversity`: keeps a limited number of rows of each group.
 
-use super::ranking::{GroupNumbers, ObservedRanking};
-use super::row_groups::GroupKey;
-use super::row_scores::RowScore;
-use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::ranking::{GroupNumbers, ObservedRanking};
+use crate::filter::row_groups::GroupKey;
+use crate::filter::row_scores::RowScore;
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::text::shortened;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

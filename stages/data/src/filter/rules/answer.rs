@@ -3,7 +3,7 @@
 //! In an imported conversation the answer is the whole last message, because no environment has parsed it. The rule
 //! parses such an answer as the environment parses an agent's last message, and uses other answers unchanged.
 
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 use crate::text::short;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

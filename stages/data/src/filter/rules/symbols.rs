@@ -1,10 +1,10 @@
 //! Implements the rule `symbols`: the limits on words, symbols and lines of Gopher's training data (Rae et al. 2021,
 //! arXiv 2112.11446, section A.1.1).
 
-use super::judged_text::{JudgedText, each_text};
-use super::limits::{above, below, not_shares};
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
-use super::symbol_counts::SymbolCounts;
+use crate::filter::judged_text::{JudgedText, each_text};
+use crate::filter::limits::{above, below, not_shares};
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::symbol_counts::SymbolCounts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;

@@ -1,10 +1,10 @@
 //! Implements the rule `repetition`: the limits on repeated lines, paragraphs and n-grams of Gopher's training data
 //! (Rae et al. 2021, arXiv 2112.11446, table A1).
 
-use super::judged_text::{JudgedText, each_text};
-use super::limits::{above, not_shares};
-use super::repeats::{PartRepeats, Repeats};
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::judged_text::{JudgedText, each_text};
+use crate::filter::limits::{above, not_shares};
+use crate::filter::repeats::{PartRepeats, Repeats};
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use memchr::memchr_iter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

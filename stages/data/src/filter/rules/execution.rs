@@ -2,8 +2,8 @@
 //!
 //! Programs run in the worker processes of the tool `python`, each in a separate session.
 
-use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::text::short;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -8,9 +8,9 @@ mod tests;
 
 pub use kinds::PersonalDataKind;
 
-use super::edits::RowEdit;
-use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::edits::RowEdit;
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use arrow_array::{Array as _, BooleanArray};
 use finder::PersonalDataFinder;
 use schemars::JsonSchema;

@@ -1,9 +1,9 @@
 //! Implements the rule `pass_rate`: keeps the rows of problems that are neither too easy nor too hard for a model.
 
-use super::attempts::{ATTEMPT_COLUMNS, AttemptCounts};
-use super::histogram::Histogram;
-use super::rows::RuleRows;
-use super::rule::{FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::attempts::{ATTEMPT_COLUMNS, AttemptCounts};
+use crate::filter::histogram::Histogram;
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Implements the rule `format`: every tool call must parse and have a result, and the conversation must end with an
 //! answer.
 
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;

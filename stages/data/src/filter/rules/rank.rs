@@ -1,10 +1,10 @@
 //! Implements the rule `rank`: keeps the best rows of each problem.
 
-use super::attempts::{ATTEMPT_COLUMNS, AttemptCounts, Attempts};
-use super::ranking::{ObservedRanking, RowPlace};
-use super::row_scores::RowScore;
-use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::attempts::{ATTEMPT_COLUMNS, AttemptCounts, Attempts};
+use crate::filter::ranking::{ObservedRanking, RowPlace};
+use crate::filter::row_scores::RowScore;
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;

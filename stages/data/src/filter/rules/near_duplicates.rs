@@ -1,16 +1,16 @@
 //! Implements the rule `near_duplicates`: rejects a row whose word shingles overlap those of an earlier kept row.
 //!
 //! The rule computes the exact Jaccard similarity of each row and the earlier kept rows that share a band with it
-//! ([`super::minhash`]). Banding can miss a pair, but no row below the threshold is rejected, and the similar row is
+//! ([`crate::filter::minhash`]). Banding can miss a pair, but no row below the threshold is rejected, and the similar row is
 //! always kept.
 
-use super::bands::BandIndex;
-use super::histogram::Histogram;
-use super::minhash::{MinHash, jaccard};
-use super::row_ids::RowIds;
-use super::rows::RuleRows;
-use super::rule::{ComparedText, FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict};
-use super::shingle_file::ShingleFile;
+use crate::filter::bands::BandIndex;
+use crate::filter::histogram::Histogram;
+use crate::filter::minhash::{MinHash, jaccard};
+use crate::filter::row_ids::RowIds;
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{ComparedText, FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::shingle_file::ShingleFile;
 use crate::text::shingles;
 use rayon::prelude::*;
 use schemars::JsonSchema;

@@ -2,9 +2,9 @@
 //! character by character, because code that differs in an operator is different code. Questions are prose and are
 //! compared by their words.
 
-use super::row_ids::RowIds;
-use super::rows::RuleRows;
-use super::rule::{ComparedText, FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::row_ids::RowIds;
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{ComparedText, FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::hash::xxh3_128;
 use crate::text::normal;
 use schemars::JsonSchema;

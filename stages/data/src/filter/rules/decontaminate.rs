@@ -4,8 +4,8 @@
 //! Separate methods find equal problems, copied passages and rephrasings, and each method may reject a row. Without
 //! evaluation problems the rule fails, because a pass would look like a clean result.
 
-use super::rows::RuleRows;
-use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::text::{ngrams, normal};
 use rayon::prelude::*;
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! Implements the rule `pattern`: compares a regular expression with the text of messages.
 
-use super::rows::RuleRows;
-use super::rule::{ComparedText, FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{ComparedText, FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use arrow_array::Array as _;
 use regex::Regex;
 use schemars::JsonSchema;
