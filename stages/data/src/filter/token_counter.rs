@@ -6,8 +6,8 @@ use trainyard_tables::Trajectory;
 
 /// Tokenizer and chat template of a model.
 pub trait TokenCounter: Send + Sync {
-    /// Returns the number of tokens of a row's conversation; if the template rewrites earlier turns, those of the longest
-    /// sequence that a training has.
+    /// Returns the number of tokens of a row's conversation; if the template rewrites earlier turns, those of the
+    /// longest sequence that a training has.
     ///
     /// Errors: data (a conversation that the tokenizer or the template cannot express).
     fn count(&self, row: &Trajectory) -> Result<usize>;

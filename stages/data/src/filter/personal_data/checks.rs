@@ -41,7 +41,7 @@ impl Candidate<'_> {
         let byte = |i: usize| self.text.as_bytes().get(i).copied().unwrap_or(b' ');
         [byte(end), byte(end + 1)]
     }
-    /// Whether neither a word nor a longer number with dots goes on at `end`.
+    /// Whether neither a word nor a longer number with dots continues at `end`.
     fn ends_at(&self, end: usize) -> bool {
         let [next, second] = self.after(end);
         !is_word(next) && !(matches!(next, b'.' | b'-') && second.is_ascii_digit())
