@@ -23,9 +23,9 @@ pub struct TokensRule {
 impl PartOptions for TokensRule {
     const KIND: &'static str = "tokens";
     const SUMMARY: &'static str = "the conversation has few or many enough tokens for a model";
-    const DOC: &'static str = "Rejects rows whose conversation has fewer than `min` or more than `max` tokens under the\n\
-        tokenizer and the chat template of the input `model`, as `sft` encodes them. If the template rewrites earlier\n\
-        turns, the longest sequence counts. Reasons: too_short, too_long, not_encodable.";
+    const DOC: &'static str = "Rejects rows whose conversation has fewer than `min` or more than `max` tokens under\n\
+        the tokenizer and the chat template of the input `model`, as `sft` encodes them. If the template rewrites\n\
+        earlier turns, the longest sequence counts. Reasons: too_short, too_long, not_encodable.";
     fn check(&self) -> Vec<OptionProblem> {
         match self.max {
             None if self.min == 0 => {
