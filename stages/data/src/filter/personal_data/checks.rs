@@ -107,7 +107,8 @@ pub fn phone(candidate: &Candidate<'_>) -> Option<Range<usize>> {
         return None;
     }
     if !matched.starts_with('+') {
-        return candidate.ends_at(candidate.place.end).then(|| candidate.place.clone());
+        let is_mixed = matched.contains('.') && matched.contains('-');
+        return (!is_mixed && candidate.ends_at(candidate.place.end)).then(|| candidate.place.clone());
     }
     // The expression may take a number after the phone number.
     let ends = matched.match_indices([' ', '.', '-']).map(|(i, _)| i);
