@@ -130,7 +130,12 @@ impl FilterRule for Shortening {
 fn rows_with_token_ids_are_never_edited() {
     let with_tokens = Trajectory { token_ids: vec![7], loss_mask: vec![true], turn: vec![0], ..row("t", "text") };
     let shortening = |says_so| -> [Box<dyn FilterRule>; 1] { [Box::new(Shortening { says_so })] };
-    assert_eq!(filtered(&shortening(true), &[&[row("a", "text")]]).unwrap().kept[0].messages.len(), 1);
+    // The rule names `messages` only, but its edits have the answer too.
+    let parsed = Trajectory { answer: Some("5".into()), ..row("b", "text") };
+    let kept = filtered(&shortening(true), &[&[row("a", "text"), parsed]]).unwrap().kept;
+    assert!(kept.iter().all(|row| row.messages.len() == 1));
+    assert_eq!(kept[0].answer.as_deref(), Some("Question of a"));
+    assert_eq!(kept[1].answer.as_deref(), Some("5"));
     let error = filtered(&shortening(true), &[&[row("a", "text"), with_tokens]]).err().unwrap();
     assert!(error.kind == ErrorKind::Bug && error.to_string().contains("token ids"), "{error}");
     let error = filtered(&shortening(false), &[&[row("a", "text")]]).err().unwrap();

@@ -32,7 +32,6 @@ struct StartedRule<'a> {
     kind: &'static str,
     columns: RuleColumns,
     observes: bool,
-    edits: bool,
     pass: Box<dyn RulePass + 'a>,
 }
 
@@ -43,8 +42,8 @@ impl<'a> FilterPasses<'a> {
         files.each_batch(Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
         let start = |rule: &'a Box<dyn FilterRule>| {
             let pass = rule.start(context).map_err(|e| at_rule(e, rule.kind()))?;
-            let (kind, columns) = (rule.kind(), rule.columns());
-            Ok(StartedRule { kind, columns, observes: rule.observes(), edits: rule.edits(), pass })
+            let (kind, columns, observes) = (rule.kind(), columns(&**rule), rule.observes());
+            Ok(StartedRule { kind, columns, observes, pass })
         };
         Ok(Self { rules: rules.iter().map(start).collect::<Result<_>>()?, files, verdicts })
     }
@@ -89,15 +88,12 @@ impl<'a> FilterPasses<'a> {
         let ends = starts.iter().skip(1).copied().chain([self.rules.len()]);
         starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
     }
-    /// Returns the columns that some rules read, with those that their edits need.
+    /// Returns the columns that some rules read.
     fn columns(&self, rules: &Range<usize>) -> Option<Vec<String>> {
         let mut all = BTreeSet::from(["id".to_string()]);
         for rule in &self.rules[rules.clone()] {
             let RuleColumns::Named(names) = &rule.columns else { return None };
             all.extend(names.iter().cloned());
-            if rule.edits {
-                all.extend(EDITED_COLUMNS.into_iter().chain([TOKENS]).map(str::to_string));
-            }
         }
         Some(all.into_iter().collect())
     }
@@ -133,6 +129,18 @@ impl<'a> FilterPasses<'a> {
             first = range.end;
             Ok(())
         })
+    }
+}
+
+/// Returns the columns that a rule reads, with those that its edits need.
+fn columns(rule: &dyn FilterRule) -> RuleColumns {
+    match rule.columns() {
+        RuleColumns::Named(mut names) if rule.edits() => {
+            let more = EDITED_COLUMNS.into_iter().chain([TOKENS]).filter(|name| !names.iter().any(|it| it == name));
+            names.extend(more.map(str::to_string).collect::<Vec<_>>());
+            RuleColumns::Named(names)
+        }
+        columns => columns,
     }
 }
 

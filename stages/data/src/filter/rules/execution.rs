@@ -31,8 +31,8 @@ pub struct ExecutionRule {
     pub tests: ProgramTests,
     /// More tests, the same for every row, such as `assert solve(3) == 9`.
     pub test: String,
-    /// Required output, apart from spaces at the ends: `answer` is the problem's expected answer. The value of a last
-    /// expression is printed too.
+    /// Output that the program must have, apart from spaces at the ends: `answer` is the problem's expected answer. The
+    /// output includes the value of a last expression.
     pub expected: ExpectedOutput,
     /// Interpreter, with the options of the tool `python`.
     pub python: PythonOptions,
@@ -92,7 +92,7 @@ impl ExecutionRule {
             }
         }
     }
-    /// Returns the tests of a row; empty without any.
+    /// Returns the tests of a row; empty for a row without tests.
     fn test_program(&self, problem: Option<&Problem>) -> String {
         let reference = problem.and_then(|problem| problem.reference.as_deref());
         let reference = reference.filter(|_| self.tests == ProgramTests::Reference);

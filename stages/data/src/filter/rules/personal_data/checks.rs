@@ -41,7 +41,7 @@ impl Candidate<'_> {
         let byte = |i: usize| self.text.as_bytes().get(i).copied().unwrap_or(b' ');
         [byte(end), byte(end + 1)]
     }
-    /// Whether both a word and a longer number with dots end at `end`.
+    /// Whether neither a word nor a longer number with dots continues at `end`.
     fn ends_at(&self, end: usize) -> bool {
         let [next, second] = self.after(end);
         !is_word(next) && !(matches!(next, b'.' | b'-') && second.is_ascii_digit())
@@ -107,7 +107,8 @@ pub fn phone(candidate: &Candidate<'_>) -> Option<Range<usize>> {
         return None;
     }
     if !matched.starts_with('+') {
-        return candidate.ends_at(candidate.place.end).then(|| candidate.place.clone());
+        let is_mixed = matched.contains('.') && matched.contains('-');
+        return (!is_mixed && candidate.ends_at(candidate.place.end)).then(|| candidate.place.clone());
     }
     // The expression may take a number after the phone number.
     let ends = matched.match_indices([' ', '.', '-']).map(|(i, _)| i);

@@ -79,7 +79,7 @@ impl PersonalDataKind {
             ),
         }
     }
-    /// Whether data may begin inside of another candidate. Such candidates have a bounded length, so that the time
+    /// Whether data may begin inside of a rejected candidate. Such candidates have a bounded length, so that the time
     /// stays in proportion to the text.
     pub(super) fn may_begin_inside(self) -> bool {
         matches!(self, Self::Phone | Self::CreditCard | Self::Iban)
