@@ -1,8 +1,8 @@
 //! Implements the rule `near_duplicates`: rejects a row whose word shingles overlap those of an earlier kept row.
 //!
 //! The rule computes the exact Jaccard similarity of each row and the earlier kept rows that share a band with it
-//! ([`crate::filter::minhash`]). Banding can miss a pair, but no row below the threshold is rejected, and the similar row is
-//! always kept.
+//! ([`crate::filter::minhash`]). Banding can miss a pair, but no row below the threshold is rejected, and the similar
+//! row is always kept.
 
 use crate::filter::bands::BandIndex;
 use crate::filter::histogram::Histogram;
