@@ -41,7 +41,8 @@ impl<'a> GroupCollector<'a> {
         self.pending.push(part);
         if self.pending_rows >= PENDING { self.merge() } else { Ok(Some(())) }
     }
-    /// Returns the groups, sorted by their keys: the columns of the keys, those of the aggregates, and their kinds.
+    /// Returns the groups, sorted by their keys: the columns of the keys and those of the aggregates, and the kinds of
+    /// the keys and of the aggregates' arguments.
     pub fn finish(mut self) -> Result<Option<(RecordBatch, Vec<CellKind>)>> {
         if self.merge()?.is_none() {
             return Ok(None);
@@ -54,16 +55,7 @@ impl<'a> GroupCollector<'a> {
             groups = groups.sort((0..keys.len()).map(key).collect::<Vec<_>>(), SortMultipleOptions::default());
         }
         let groups = groups.collect().map_err(|e| failed(&e))?;
-        let of_results = self.statement.aggregates.iter().zip(&arguments);
-        let kinds =
-            keys.iter().map(|kind| cell_kind(*kind)).chain(of_results.map(
-                |(aggregate, kind)| match aggregate.function {
-                    AggregateFunction::Count => CellKind::Int,
-                    AggregateFunction::Mean | AggregateFunction::Total => CellKind::Float,
-                    AggregateFunction::Sum if *kind == Kind::Bool => CellKind::Int,
-                    AggregateFunction::Sum | AggregateFunction::Min | AggregateFunction::Max => cell_kind(*kind),
-                },
-            ));
+        let kinds = keys.iter().chain(&arguments).map(|kind| cell_kind(*kind));
         Ok(Some((batch_of(&groups)?, kinds.collect())))
     }
 
@@ -173,7 +165,7 @@ fn partial(i: usize, aggregate: &Aggregate, argument: &TypedExpr) -> Option<[Exp
     };
     let number = number.cast(DataType::Int64).alias(count(i));
     let value_of = match aggregate.function {
-        AggregateFunction::Count => lit(0),
+        AggregateFunction::Count => lit(0_i64),
         AggregateFunction::Min => expr.min(),
         AggregateFunction::Max => expr.max(),
         AggregateFunction::Sum | AggregateFunction::Mean | AggregateFunction::Total if is_number => expr.sum(),
@@ -198,7 +190,7 @@ fn merged(i: usize, aggregate: &Aggregate) -> [Expr; 2] {
 /// Returns the final value of an aggregate.
 fn result(i: usize, function: AggregateFunction) -> Expr {
     let (column, number) = (col(value(i)), col(count(i)));
-    let unless_empty = |value: Expr| when(number.clone().gt(lit(0))).then(value).otherwise(lit(NULL));
+    let unless_empty = |value: Expr| when(number.clone().gt(lit(0_i64))).then(value).otherwise(lit(NULL));
     let float = column.clone().cast(DataType::Float64);
     let result = match function {
         AggregateFunction::Count => number,

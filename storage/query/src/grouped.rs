@@ -118,18 +118,28 @@ impl GroupedStatement {
         self.aggregates = splitter.aggregates;
         Ok((is_split && !(self.keys.is_empty() && self.aggregates.is_empty())).then_some(self))
     }
-    /// Runs the statement over the groups. `groups` has the columns of the keys and then those of the aggregates, of
-    /// these kinds.
+    /// Runs the statement over the groups. `groups` has the columns of the keys and then those of the aggregates.
+    /// `kinds` are those of the keys and of the arguments of aggregates.
     ///
     /// Errors: those of SQLite.
     pub fn finish(&self, groups: &RecordBatch, kinds: &[CellKind], limit: usize) -> Result<QueryResult> {
         let names = (0..self.keys.len()).map(key_name).chain((0..self.aggregates.len()).map(value_name));
-        let columns: Vec<(String, CellKind)> = names.zip(kinds.iter().copied()).collect();
+        // SQLite tells the kind of a sum by its values, and that of a key or an extreme by its column.
+        let is_value = |i: usize| {
+            let aggregate = i.checked_sub(self.keys.len()).map(|i| self.aggregates[i].function);
+            !matches!(aggregate, None | Some(AggregateFunction::Min | AggregateFunction::Max))
+        };
+        let columns = names.zip(kinds).enumerate().map(|(i, (name, kind))| (name, (!is_value(i)).then_some(*kind)));
+        let columns: Vec<(String, Option<CellKind>)> = columns.collect();
+        let define =
+            |(name, kind): &(String, Option<CellKind>)| format!("{name} {}", kind.map_or("", CellKind::declared));
+        let table = format!("CREATE TABLE {GROUPS} ({})", columns.iter().map(define).collect::<Vec<_>>().join(", "));
+        let known: Vec<_> = columns.iter().filter_map(|(name, kind)| Some((name.clone(), (*kind)?))).collect();
         let mut database = QueryDatabase::new(0)?;
         let mut run = || {
-            database.create(GROUPS, &columns, &[])?;
+            database.connection.execute_batch(&table)?;
             database.insert(GROUPS, groups)?;
-            run_statement(&database, &self.query, self.unordered, &columns, limit)
+            run_statement(&database, &self.query, self.unordered, &known, limit)
         };
         run().map_err(|e| query_error("this query", &e))
     }

@@ -34,7 +34,8 @@ impl ColumnSelection {
         match self {
             Self::All => true,
             Self::Words(words) => words.iter().any(|word| {
-                word.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.']))
+                let is_prefix = word.get(..column.len()).is_some_and(|start| start.eq_ignore_ascii_case(column));
+                is_prefix && (word.len() == column.len() || word[column.len()..].starts_with(['_', '.']))
             }),
         }
     }

@@ -139,7 +139,10 @@ mod tests {
         assert_eq!(sizes(None, BatchBounds::default()), [100, 100, 50]);
         assert_eq!(sizes(None, BatchBounds { rows: 60, bytes: u64::MAX }), [60, 40, 60, 40, 50]);
         let by_bytes = sizes(None, BatchBounds { rows: 1000, bytes: 20_000 });
-        assert!(by_bytes.iter().all(|rows| (10..=20).contains(rows)) && by_bytes.iter().sum::<usize>() == 250);
+        let full = by_bytes.iter().filter(|rows| (10..=20).contains(*rows)).count();
+        // The last batch of each of the three groups may be smaller.
+        assert!(by_bytes.iter().all(|rows| *rows <= 20) && by_bytes.iter().sum::<usize>() == 250, "{by_bytes:?}");
+        assert!(full + 3 >= by_bytes.len(), "{by_bytes:?}");
         // The bound counts only columns that are read.
         let numbers = ["n".to_string(), "none".to_string()];
         assert_eq!(sizes(Some(&numbers), BatchBounds { rows: 1000, bytes: 20_000 }), [100, 100, 50]);

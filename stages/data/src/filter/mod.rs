@@ -209,9 +209,6 @@ impl Stage for FilterStage {
         }
         let mut passes = FilterPasses::start(&rules, files, &world)?;
         let total = passes.verdicts().rows();
-        if total == 0 {
-            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
-        }
         let outputs = [context.output_parquet("kept")?, context.output_parquet("rejected")?];
         passes.run([&outputs[0], &outputs[1]], |rows| {
             context.stop_if_cancelled()?;

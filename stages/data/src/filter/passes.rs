@@ -36,10 +36,14 @@ struct StartedRule<'a> {
 }
 
 impl<'a> FilterPasses<'a> {
-    /// Starts the rules. Errors: those of [`FilterRule::start`], data (a file without the columns of trajectories).
+    /// Starts the rules. Errors: those of [`FilterRule::start`], invalid (no rows), data (a file without the columns of
+    /// trajectories).
     pub fn start(rules: &'a [Box<dyn FilterRule>], files: RowFiles<'a>, context: &'a RuleContext<'a>) -> Result<Self> {
         let mut verdicts = RowVerdicts::new(rules);
         files.each_batch(Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
+        if verdicts.rows() == 0 {
+            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
+        }
         let start = |rule: &'a Box<dyn FilterRule>| {
             let pass = rule.start(context).map_err(|e| at_rule(e, rule.kind()))?;
             let (kind, columns, observes) = (rule.kind(), columns(&**rule), rule.observes());

@@ -309,7 +309,9 @@ fn programs_keep_and_reject_rows() {
     let verdicts = r#"rows='[{"keep":true},{"keep":false,"reason":"rude"},{"error":{"type":"E","message":"m"}}]'"#;
     let mut skipping = program(verdicts);
     skipping["on_error"] = json!("skip");
-    assert_eq!(judge(skipping, &rows, &[], &[]), ["", "rejected", ""], "an exception keeps the row");
+    let judged = verdicts_in_batches(&skipping, &rows, (&[], &[]), &[], 3).unwrap();
+    let codes = judged.iter().map(|it| if let RuleVerdict::Reject { code, .. } = it { code } else { "" });
+    assert_eq!(codes.collect::<Vec<_>>(), ["", "rejected", ""], "an exception keeps the row");
     refuses(program(r#"rows='[{"error":{"type":"ValueError","message":"bad"}}]'"#), "row `a`: ValueError: bad");
     refuses(program("rows='[{}]'"), "for a rule");
     refuses(program("exit 3"), "exited with status 3");

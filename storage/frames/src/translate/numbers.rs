@@ -49,7 +49,7 @@ impl TypedExpr {
     pub fn absolute(self) -> Option<Self> {
         let value = self.boolean_as_int();
         value.kind.has_opposite().then(|| {
-            let expr = when(value.expr.clone().lt(lit(0))).then(-value.expr.clone()).otherwise(value.expr);
+            let expr = when(value.expr.clone().lt(lit(0_i64))).then(-value.expr.clone()).otherwise(value.expr);
             Self::new(value.kind, expr)
         })
     }
@@ -69,10 +69,10 @@ fn integers(left: Expr, x: u64, operator: &BinaryOperator, right: Expr, y: u64) 
 
 /// Returns the remainder with the sign of the dividend, as in C; null by 0.
 fn remainder(left: Expr, right: Expr) -> Expr {
-    let absolute = |value: Expr| when(value.clone().lt(lit(0))).then(-value.clone()).otherwise(value);
-    let divisor = when(right.clone().eq(lit(0))).then(lit(NULL)).otherwise(absolute(right));
+    let absolute = |value: Expr| when(value.clone().lt(lit(0_i64))).then(-value.clone()).otherwise(value);
+    let divisor = when(right.clone().eq(lit(0_i64))).then(lit(NULL)).otherwise(absolute(right));
     let size = absolute(left.clone()) % divisor;
-    when(left.lt(lit(0))).then(-size.clone()).otherwise(size)
+    when(left.lt(lit(0_i64))).then(-size.clone()).otherwise(size)
 }
 
 /// Computes with floats. What is not a number, and a quotient by 0, is null.
