@@ -51,7 +51,7 @@ fn personal_data_is_masked_in_the_outputs_and_named_nowhere() {
     let answers: Vec<&str> = kept.iter().map(|(answer, _)| answer.as_str()).collect();
     assert_eq!(answers, ["Write to [EMAIL] or call [PHONE].", chats[1].1, answers[0]]);
     assert!(kept[0].1.contains("1 email, 1 phone") && !kept[0].1.contains("bo@"), "{}", kept[0].1);
-    s.run(&["artifacts", "show", "latest/good/report"]).code(0).prints("edited");
+    s.run(&["artifacts", "show", "latest/good/report", "--metrics"]).code(0).prints("edited");
     s.run(&["artifacts", "export", "latest/good/kept", "good.jsonl", "--as", "trl"]).code(0);
     let exported = s.read("good.jsonl");
     assert!(exported.contains("[EMAIL]") && !exported.contains("example.org"), "{exported}");

@@ -98,16 +98,15 @@ fn texts_are_kept_by_language_repetition_and_symbols() {
 fn wrong_options_of_text_rules_are_named_with_their_place() {
     let s = Sandbox::new();
     s.write("chats.jsonl", chats());
-    let wrong =
-        FILE.replace("[en, spa]", "[en, english]").replace("{kind: repetition,", "{kind: repetition, top_2_gram: 2,");
-    s.write("texts.yaml", wrong.replace("min_words: 10", "min_words: 100001"));
+    s.write("texts.yaml", FILE.replace("{kind: repetition,", "{kind: repetition, top_2_gram: 2,"));
+    s.run(&["check", "texts.yaml"]).code(2).says("texts.yaml:14:").says("must be at most 1.0");
+    let wrong = FILE.replace("[en, spa]", "[en, english]").replace("min_words: 10", "min_words: 100001");
+    s.write("texts.yaml", wrong);
     s.run(&["check", "texts.yaml"])
         .code(2)
         .says("texts.yaml:13:")
         .says("unknown language `english`")
         .says("(deu)")
-        .says("texts.yaml:14:")
-        .says("2 is out of range")
         .says("texts.yaml:15:")
         .says("100001 is more than `max_words`, which is 100000");
 }
