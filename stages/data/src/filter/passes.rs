@@ -44,12 +44,12 @@ impl<'a> FilterPasses<'a> {
         if verdicts.rows() == 0 {
             return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
         }
-        let start = |rule: &'a Box<dyn FilterRule>| {
+        let start = |rule: &'a dyn FilterRule| {
             let pass = rule.start(context).map_err(|e| at_rule(e, rule.kind()))?;
-            let (kind, columns, observes) = (rule.kind(), columns(&**rule), rule.observes());
+            let (kind, columns, observes) = (rule.kind(), columns(rule), rule.observes());
             Ok(StartedRule { kind, columns, observes, pass })
         };
-        Ok(Self { rules: rules.iter().map(start).collect::<Result<_>>()?, files, verdicts })
+        Ok(Self { rules: rules.iter().map(|rule| start(rule.as_ref())).collect::<Result<_>>()?, files, verdicts })
     }
     /// Returns the files that the rows are read from.
     pub fn files(&self) -> &RowFiles<'a> {

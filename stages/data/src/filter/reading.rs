@@ -5,6 +5,7 @@ use arrow_select::filter::filter_record_batch;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trainyard_core::{Error, Result};
 use trainyard_tables::{BatchBounds, GroupReader, Trajectory, conform_rows};
@@ -88,7 +89,7 @@ impl<'a> RowFiles<'a> {
 fn unreadable_rows(file: &Path, batch: &RecordBatch) -> Result<Vec<(usize, Error)>> {
     conform_rows::<Trajectory>(file, &batch.slice(0, 0), None)?;
     let mut found = Vec::new();
-    let mut spans = vec![0..batch.num_rows()];
+    let mut spans: Vec<Range<usize>> = std::iter::once(0..batch.num_rows()).collect();
     while let Some(span) = spans.pop() {
         let rows = selected(batch, (0..batch.num_rows()).map(|row| span.contains(&row)))?;
         match conform_rows::<Trajectory>(file, &rows, None) {

@@ -81,7 +81,7 @@ fn row(i: u64) -> Trajectory {
         tool_calls: (i % 4) as u32,
         tool_errors: (i % 3) as u32,
         seed: i,
-        status: if i % 97 == 0 { EpisodeStatus::Infrastructure } else { EpisodeStatus::Ok },
+        status: if i.is_multiple_of(97) { EpisodeStatus::Infrastructure } else { EpisodeStatus::Ok },
         meta: i.is_multiple_of(2).then(|| json!({"quality": (i % 10) as f64 / 10.0, "lang": "en"}).to_string()),
         answer,
         messages,

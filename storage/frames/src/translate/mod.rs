@@ -116,7 +116,7 @@ impl Translator<'_, '_> {
         let value = self.operand(sql)?;
         let items = list.iter().map(|item| self.operand(item)).collect::<Option<Vec<_>>>()?;
         if items.len() > SHORT_LIST {
-            return value.is_in(&items);
+            return value.among(&items);
         }
         let equal = items.into_iter().map(|item| value.clone().compare(&BinaryOperator::Eq, item));
         equal.collect::<Option<Vec<_>>>()?.into_iter().reduce(Expr::or)

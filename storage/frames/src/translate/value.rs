@@ -105,7 +105,7 @@ impl TypedExpr {
         Some(comparison(left, right))
     }
     /// Compares with literals of the same type.
-    pub fn is_in(self, items: &[Self]) -> Option<Expr> {
+    pub fn among(self, items: &[Self]) -> Option<Expr> {
         let set = match self.kind {
             Kind::Text => {
                 let texts = items.iter().map(|item| item.text.clone()).collect::<Option<Vec<_>>>()?;

@@ -44,7 +44,7 @@ impl Candidate<'_> {
     /// Whether neither a word nor a longer number with dots continues at `end`.
     fn ends_at(&self, end: usize) -> bool {
         let [next, second] = self.after(end);
-        !is_word(next) && !(matches!(next, b'.' | b'-') && second.is_ascii_digit())
+        !(is_word(next) || matches!(next, b'.' | b'-') && second.is_ascii_digit())
     }
     /// Whether the candidate is in a URL before the first slash of its path, where users and passwords are.
     fn is_in_authority(&self) -> bool {
@@ -170,12 +170,15 @@ pub fn credit_card(candidate: &Candidate<'_>) -> Option<Range<usize>> {
     }
     let number: Vec<u32> = digits(matched).collect();
     let prefix = |n: usize| number[..n].iter().fold(0, |all, digit| all * 10 + digit);
-    let is_issued = match (number.len(), prefix(2), prefix(4)) {
-        (15, 34 | 37, _) | (14, 36 | 38, _) | (14, _, 3000..=3059) => true,
-        (16, 40..=49 | 51..=55 | 62 | 65, _) | (16, _, 2221..=2720 | 3528..=3589 | 6011 | 6440..=6499) => true,
-        (19, 40..=49 | 62, _) => true,
-        _ => false,
-    };
+    let is_issued = matches!(
+        (number.len(), prefix(2), prefix(4)),
+        (15, 34 | 37, _)
+            | (14, 36 | 38, _)
+            | (14, _, 3000..=3059)
+            | (16, 40..=49 | 51..=55 | 62 | 65, _)
+            | (16, _, 2221..=2720 | 3528..=3589 | 6011 | 6440..=6499)
+            | (19, 40..=49 | 62, _)
+    );
     (is_issued && luhn(&number)).then_some(candidate.place.clone())
 }
 
