@@ -66,7 +66,9 @@ impl TypedExpr {
         Self { text: Some(text.to_string()), ..Self::new(Kind::Text, lit(text.to_string())) }
     }
     pub fn literal_integer(value: i64) -> Self {
-        Self { integer: Some(value), ..Self::new(Kind::Int(value.unsigned_abs()), lit(value)) }
+        // A literal without a cast takes the smallest type that fits, and some functions of polars refuse mixed types.
+        let expr = lit(value).cast(DataType::Int64);
+        Self { integer: Some(value), ..Self::new(Kind::Int(value.unsigned_abs()), expr) }
     }
     /// Returns a boolean as the integer that it is in SQLite.
     pub fn boolean_as_int(self) -> Self {
