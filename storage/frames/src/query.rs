@@ -9,13 +9,13 @@ use trainyard_tables::{BatchBounds, GroupReader, read_schema, row_count};
 /// Rows from which on a table is grouped here.
 const LARGE: u64 = 1_000_000;
 
-/// Runs one read-only SELECT as [`trainyard_query::query`] does.
+/// Runs one read-only SELECT as [`trainyard_query::query()`] does.
 ///
 /// A statement that groups one table of at least a million rows by plain expressions reads it batch by batch: the
 /// memory depends on the number of groups, not on `limits.bytes`. Sums of floats may differ in their last digits from
 /// those of SQLite, which adds in another order.
 ///
-/// Errors: those of [`trainyard_query::query`].
+/// Errors: those of [`trainyard_query::query()`].
 pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result<QueryResult> {
     query_from(LARGE, tables, sql, limits)
 }

@@ -1,7 +1,7 @@
 //! Counts numbers in buckets of equal width while they are read, without knowing their range before.
 //!
-//! The width is a power of two. It doubles, and neighbors are joined, while the numbers span more than
-//! [`MAX_BUCKETS`], so the final buckets depend on the numbers only, in whatever order and batches they come.
+//! The width is a power of two. It doubles, and neighbors are joined, while the numbers span more than ten buckets, so
+//! the final buckets depend on the numbers only, in whatever order and batches they come.
 
 use std::collections::BTreeMap;
 
