@@ -31,8 +31,7 @@ pub(crate) fn translate(condition: &Sql, columns: &mut TranslationColumns<'_>) -
 
 /// Translates a value over flat columns.
 pub(crate) fn translate_value(value: &Sql, columns: &mut TranslationColumns<'_>) -> Option<TypedExpr> {
-    let mut translator = Translator { columns };
-    if is_comparison(value) { translator.comparison(value).map(truth) } else { translator.operand(value) }
+    Translator { columns }.value(value)
 }
 
 struct Translator<'a, 'b> {
@@ -96,6 +95,11 @@ impl Translator<'_, '_> {
         (value.kind == Kind::Bool).then_some(value.expr)
     }
 
+    /// Translates a value, or a condition as a value.
+    fn value(&mut self, sql: &Sql) -> Option<TypedExpr> {
+        if is_comparison(sql) { self.comparison(sql).map(truth) } else { self.operand(sql) }
+    }
+
     /// Translates a value: what binds closer than a comparison.
     fn operand(&mut self, sql: &Sql) -> Option<TypedExpr> {
         match sql {
@@ -132,10 +136,10 @@ impl Translator<'_, '_> {
     fn case(&mut self, branches: &[CaseWhen], otherwise: Option<&Sql>) -> Option<TypedExpr> {
         let mut results = Vec::new();
         for branch in branches {
-            results.push((self.condition(&branch.condition)?, self.operand(&branch.result)?));
+            results.push((self.condition(&branch.condition)?, self.value(&branch.result)?));
         }
         let last = match otherwise {
-            Some(sql) => self.operand(sql)?,
+            Some(sql) => self.value(sql)?,
             None => TypedExpr::null(),
         };
         let kinds = results.iter().map(|(_, value)| value.kind).chain([last.kind]);
