@@ -62,7 +62,7 @@ fn personal_data_is_masked_in_the_outputs_and_named_nowhere() {
     let s = sandbox(&same, "{kind: personal_data, action: reject, kinds: [iban]}");
     s.run(&["run", "own.yaml"]).code(0).says("kept 2");
     s.write("own.yaml", FILE.replace("RULES", "{kind: personal_data, kinds: [mail]}"));
-    s.run(&["check", "own.yaml"]).code(2).says("mail").says("url_credentials");
+    s.run(&["check", "own.yaml"]).code(2).says("mail").says("did you mean `email`?");
 }
 
 #[test]
