@@ -146,7 +146,7 @@ fn conditions_have_one_meaning_however_they_are_computed() {
     let verdict = "select verdicts from self where answer = 'dog'";
     s.run(&["artifacts", "query", "latest/good/rejected", verdict]).code(0).prints("not_true");
     s.write("value.yaml", CONDITION.replace("CONDITION", "length(answer)"));
-    s.run(&["run", "value.yaml"]).code(1).says("is a value, not true or false");
+    s.run(&["run", "value.yaml"]).code(2).says("is a value, not true or false");
 }
 
 #[test]
