@@ -122,6 +122,7 @@ fn parts_are_listed_and_documented() {
     s.run(&["stages", "environments/grid-world"]).code(0).prints("2306.13831").prints("max_turns: integer = 64");
     s.run(&["stages", "data/filter"]).code(0).prints("rules/near_duplicates");
     s.run(&["stages", "rules/near_duplicates"]).code(0).prints("MinHash").prints("threshold: number = 0.8");
+    s.run(&["stages", "rules/repetition"]).code(0).prints("2112.11446").prints("duplicate_10_grams");
     s.run(&["stages", "rl"]).code(0).prints("tools/calculator").prints("formats/toolrl").prints("verifiers/numeric");
     s.run(&["stages", "tools/python"]).code(0).prints("subset of Python 3");
     s.run(&["stages", "losses/clap"])

@@ -109,6 +109,46 @@ fn columns_of_the_user_are_kept_filtered_and_exported() {
     s.run(&["run", "wrong.yaml"]).code(2).says("no column `quality`").says("is `meta_quality`");
 }
 
+const CONDITION: &str = r#"
+version: 1
+name: condition
+stages:
+  chats:
+    uses: data/import
+    with: {source: alpaca.jsonl}
+  good:
+    uses: data/filter
+    with:
+      trajectories: ${{ stages.chats.trajectories }}
+      rules: [{kind: expression, keep: "CONDITION"}]
+"#;
+
+#[test]
+fn conditions_have_one_meaning_however_they_are_computed() {
+    let s = Sandbox::new();
+    let row = |answer: &str| format!("{{\"instruction\": \"Say {answer}.\", \"output\": \"{answer}\"}}\n");
+    s.write("alpaca.jsonl", ["dog", "DOG", "42", "é", "a dog's\\nlife"].map(row).concat());
+    let kept = |name: &str, condition: &str| {
+        s.write(name, CONDITION.replace("CONDITION", condition));
+        s.run(&["run", name]).code(0);
+        let sql = "select answer from self order by id";
+        let found = s.run(&["artifacts", "query", "latest/good/kept", sql, "--format", "json"]).code(0).json();
+        let mut answers: Vec<String> =
+            found["rows"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap().to_string()).collect();
+        answers.sort();
+        answers
+    };
+    assert_eq!(kept("like.yaml", "answer LIKE '%dog%' AND length(answer) > 3"), ["a dog's\nlife"]);
+    assert_eq!(kept("ilike.yaml", "answer ILIKE 'dog' OR length(answer) = 1"), ["DOG", "dog", "é"]);
+    // Text compared with a number, and an aggregate.
+    assert_eq!(kept("affinity.yaml", "answer = 42"), ["42"]);
+    assert_eq!(kept("longest.yaml", "length(answer) = max(length(answer))"), ["a dog's\nlife"]);
+    let verdict = "select verdicts from self where answer = 'dog'";
+    s.run(&["artifacts", "query", "latest/good/rejected", verdict]).code(0).prints("not_true");
+    s.write("value.yaml", CONDITION.replace("CONDITION", "length(answer)"));
+    s.run(&["run", "value.yaml"]).code(2).says("is a value, not true or false");
+}
+
 #[test]
 fn rows_of_other_shapes_are_read() {
     let s = Sandbox::new();

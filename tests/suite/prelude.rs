@@ -123,8 +123,11 @@ impl FilterRule for Still {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], _: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
-        Ok(vec![RuleVerdict::Keep; rows.len()])
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::named(&["turns"])
+    }
+    fn start<'a>(&'a self, _: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
+        Ok(each_row(|_| Ok(RuleVerdict::Keep)))
     }
 }
 

@@ -15,6 +15,7 @@ pub mod notifications;
 pub mod query_process;
 mod scratch;
 pub mod session;
+mod token_counter;
 pub mod tools;
 pub mod tracking;
 pub mod trial;

@@ -45,7 +45,9 @@ pub use trainyard_chat::{ChatClient, ChatOptions, ChatRequest, Models};
 
 // Filter rules, import and export formats, synthesis methods.
 pub use trainyard_data::export::{ExportForm, ExportFormat, ExportItem, ExportOmissions, FileKind};
-pub use trainyard_data::filter::{FilterRule, RuleContext, RuleVerdict};
+pub use trainyard_data::filter::{
+    FilterRule, RowEdit, RuleColumns, RuleContext, RulePass, RuleRows, RuleVerdict, TokenCounter, each_row,
+};
 pub use trainyard_data::import::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter};
 pub use trainyard_data::solutions::Solution;
 pub use trainyard_data::step_scorers::{ScoringContext, StepScorer};

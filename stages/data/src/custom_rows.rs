@@ -2,6 +2,7 @@
 //! `http`.
 
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use trainyard_core::Result;
 use trainyard_core::attempt::LogLevel;
@@ -25,7 +26,13 @@ pub struct RowQuery<'a> {
     pub problems: &'a BTreeMap<String, Problem>,
     /// Receives a line about the first skipped row.
     pub log: &'a ProgramLog,
+    /// Whether a skipped row was logged.
+    pub is_logged: &'a Cell<bool>,
 }
+
+/// Columns of trajectories that programs receive.
+pub const EPISODE_COLUMNS: [&str; 8] =
+    ["problem_id", "messages", "answer", "tool_calls", "tool_errors", "turns", "stop_reason", "rewards"];
 
 /// Sends a request about each row and returns the results of `read` for the responses, or `None` for a skipped row.
 ///
@@ -42,13 +49,13 @@ pub fn query_rows<T>(
     let rows_with_problems = rows.iter().zip(&problems);
     let items: Vec<EpisodeItem<'_>> =
         rows_with_problems.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
-    let (mut is_logged, mut answers) = (false, Vec::with_capacity(rows.len()));
+    let mut answers = Vec::with_capacity(rows.len());
     for (row, response) in rows.iter().zip(request_items(query.peer, query.batch, query.op, &items)?) {
         let at = || format!("{}: row `{}`", query.peer.place(), row.id);
         answers.push(match response {
             Ok(response) => Some(read(row, &response).map_err(|e| e.at(at()))?),
             Err(exception) if query.on_error == ExceptionPolicy::Skip => {
-                if !std::mem::replace(&mut is_logged, true) {
+                if !query.is_logged.replace(true) {
                     let text = format!("row `{}` {}: {exception}\n{}", row.id, query.skipped, exception.traceback);
                     (query.log)(LogLevel::Warn, text.trim_end());
                 }

@@ -1,14 +1,19 @@
-//! Computes XXH64, the non-cryptographic hash of shingles and rows (specification: xxHash fast digest algorithm,
-//! version 0.1.1).
+//! Computes XXH64 and XXH3, the non-cryptographic hashes of shingles and rows (specification: xxHash fast digest
+//! algorithm, version 0.1.1).
 //!
 //! The hashes enter artifacts, so tests compare the implementation with published vectors. Content digests are SHA-256,
 //! in `trainyard_core`.
 
-use twox_hash::XxHash64;
+use twox_hash::{XxHash3_128, XxHash64};
 
 /// Returns the XXH64 of `bytes` under `seed`.
 pub fn xxh64(bytes: &[u8], seed: u64) -> u64 {
     XxHash64::oneshot(seed, bytes)
+}
+
+/// Returns XXH3 of 128 bits.
+pub fn xxh3_128(bytes: &[u8], seed: u64) -> u128 {
+    XxHash3_128::oneshot_with_seed(seed, bytes)
 }
 
 /// Applies the final mix of XXH64: a bijection that spreads every input bit over the output.

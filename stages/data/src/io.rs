@@ -4,8 +4,7 @@ use arrow_array::RecordBatch;
 use std::path::Path;
 use trainyard_api::InputArtifact;
 use trainyard_core::Result;
-use trainyard_core::error::io_error;
-use trainyard_tables::{Problem, TableRowWriter, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 /// Writes a whole table of problems.
 pub fn write_problems(file: &Path, rows: &[Problem]) -> Result<()> {
@@ -38,30 +37,4 @@ pub fn read_many_trajectories(artifacts: &[InputArtifact]) -> Result<Vec<Traject
 /// Reads any table as batches.
 pub fn read_table(file: &Path) -> Result<Vec<RecordBatch>> {
     trainyard_tables::read_batches(file).map(|(_, batches)| batches)
-}
-
-/// Evaluates a SQL expression over the columns of the problems' table, per row. `scratch` is a folder for a temporary
-/// file.
-pub fn problem_mask(rows: &[Problem], expression: &str, scratch: &Path) -> Result<Vec<bool>> {
-    mask(&scratch.join("problems.parquet"), expression, |file| write_problems(file, rows))
-}
-
-/// Evaluates a SQL expression over the columns of the trajectories' table, per row. `scratch` is a folder for a
-/// temporary file.
-pub fn trajectory_mask(rows: &[&Trajectory], expression: &str, scratch: &Path) -> Result<Vec<bool>> {
-    mask(&scratch.join("trajectories.parquet"), expression, |file| {
-        let mut writer = TableRowWriter::create(file)?;
-        for row in rows {
-            writer.write(std::slice::from_ref(*row))?;
-        }
-        writer.finish().map(drop)
-    })
-}
-
-/// Evaluates an expression for each row of the table that `write` writes to `file`, and removes the file.
-fn mask(file: &Path, expression: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<Vec<bool>> {
-    write(file)?;
-    let mask = trainyard_query::filter_mask(file, expression);
-    std::fs::remove_file(file).map_err(|e| io_error(file, &e))?;
-    mask
 }

@@ -17,6 +17,7 @@ pub mod pairs;
 pub mod parts;
 pub mod registry;
 mod row_expression;
+mod row_mask;
 pub mod select;
 pub mod solutions;
 #[cfg(test)]

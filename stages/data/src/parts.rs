@@ -1,7 +1,8 @@
 //! Holds the families of this crate, in addition to those of the environments in which its stages play.
 
 use crate::export::{ExportFormat, registry as exports};
-use crate::filter::{FilterRule, registry as rules};
+use crate::filter::rules::registry as rules;
+use crate::filter::{FilterRule, OpenTokenCounter};
 use crate::import::{ImportFormat, registry as formats};
 use crate::step_scorers::{StepScorer, registry as scorers};
 use crate::synthesize::{SynthesisMethod, registry as methods};
@@ -16,6 +17,8 @@ pub struct DataParts {
     pub export: Family<&'static dyn ExportFormat>,
     /// File formats of `data/import`.
     pub import: Arc<Family<&'static dyn ImportFormat>>,
+    /// Reader of a model's tokenizer for the rule `tokens`; `None` in programs without models.
+    pub open_tokens: Option<OpenTokenCounter>,
     /// Rules of `data/filter`.
     pub rules: Arc<Family<dyn FilterRule>>,
     /// Scorers of `data/step_labels`.
@@ -31,6 +34,7 @@ impl DataParts {
             envs,
             export: exports::family(),
             import: Arc::new(formats::family()),
+            open_tokens: None,
             rules: Arc::new(rules::family()),
             step_scorers: Arc::new(scorers::family()),
             synthesize: Arc::new(methods::family()),

@@ -7,7 +7,11 @@ use trainyard_api::{DynStage, erase};
 /// Returns all stages of the crate, with the parts that they compose.
 pub fn stages(parts: &Arc<DataParts>) -> Vec<Box<dyn DynStage>> {
     vec![
-        erase(crate::filter::FilterStage { rules: parts.rules.clone(), envs: parts.envs.clone() }),
+        erase(crate::filter::FilterStage {
+            rules: parts.rules.clone(),
+            envs: parts.envs.clone(),
+            open_tokens: parts.open_tokens,
+        }),
         erase(crate::import::ImportStage { formats: parts.import.clone() }),
         erase(crate::pairs::PairsStage),
         erase(crate::select::SelectStage),

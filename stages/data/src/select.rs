@@ -5,10 +5,11 @@
 //! artifact with a digest. Training problems are decontaminated by the same rule as demonstrations.
 
 use crate::facts;
-use crate::filter::decontaminate::Decontaminate;
+use crate::filter::rules::decontaminate::Decontaminate;
 use crate::identity::{Half, half_of};
 use crate::io;
 use crate::row_expression::{self, RowTable};
+use crate::row_mask::row_mask;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -214,7 +215,8 @@ pub fn select(
         check(&problems, "half")?;
     }
     if let Some(expression) = &config.r#where {
-        let mut mask = io::problem_mask(&problems, expression, scratch)?.into_iter();
+        let rows: Vec<&Problem> = problems.iter().collect();
+        let mut mask = row_mask(&rows, expression, scratch)?.into_iter();
         problems.retain(|_| mask.next().unwrap_or(false));
         check(&problems, "where")?;
     }

@@ -6,7 +6,7 @@
 use crate::database::{QueryDatabase, QueryLimits};
 use crate::dialect::{kind_of, rewrite_row_expression};
 use crate::error::query_error;
-use crate::filter::{TABLE, not_a_condition};
+use crate::filter::{FilterExpression, TABLE, not_a_condition};
 use crate::flatten::{CellKind, ColumnFlattener, map_columns};
 use crate::meta::META;
 use crate::statement::expression;
@@ -14,7 +14,7 @@ use arrow_schema::Schema;
 use sqlparser::ast::{Expr, Ident, Visit, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 
 /// Names of SQLite for the number of a row, which are no columns.
 const ROW_NUMBER: [&str; 3] = ["_rowid_", "oid", "rowid"];
@@ -57,13 +57,55 @@ pub fn filter_columns(schema: &Schema, text: &str) -> Result<FilterColumns> {
     Ok(FilterColumns { unknown, of_meta, known: columns.shown() })
 }
 
+impl FilterExpression {
+    /// Whether the expression names a column that no table of the schema has.
+    pub fn has_unknown_columns(&self, schema: &Schema) -> bool {
+        let columns = SchemaColumns::of(schema);
+        self.names().iter().any(|name| columns.kind(name).is_none() && !columns.is_open(name))
+    }
+    /// Whether the value for a row depends on other rows of the table: the expression has an aggregate or the number of
+    /// the row, or a column that only the data determine.
+    pub fn needs_all_rows(&self, schema: &Schema) -> bool {
+        let columns = SchemaColumns::of(schema);
+        let mut finder = TableValueFinder;
+        self.condition().visit(&mut finder).is_break() || self.names().iter().any(|name| columns.kind(name).is_none())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names = ColumnNames::default();
+        let _ = self.condition().visit(&mut names);
+        names.found
+    }
+}
+
+/// Stops at the first part whose value depends on other rows.
+struct TableValueFinder;
+
+impl Visitor for TableValueFinder {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        let found = match expression {
+            Expr::Function(function) => function.over.is_some(),
+            Expr::Identifier(name) => ROW_NUMBER.iter().any(|own| own.eq_ignore_ascii_case(&name.value)),
+            Expr::CompoundIdentifier(names) => {
+                names.last().is_some_and(|name| ROW_NUMBER.iter().any(|own| own.eq_ignore_ascii_case(&name.value)))
+            }
+            _ => false,
+        };
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
 /// Compiles the filter for an empty table. `open` are the columns that the data determine.
 fn compile(text: &str, mut condition: Expr, columns: &SchemaColumns, open: &[String]) -> Result<()> {
     let subject = format!("the filter `{text}`");
     rewrite_row_expression(&mut condition);
-    let mut database = QueryDatabase::new(QueryLimits::default().bytes)?;
+    let database = QueryDatabase::new(QueryLimits::default().bytes)?;
     let of_data = open.iter().map(|name| (name.clone(), CellKind::Text));
-    database.create_empty(TABLE, &columns.flat.iter().cloned().chain(of_data).collect::<Vec<_>>())?;
+    let all: Vec<_> = columns.flat.iter().cloned().chain(of_data).collect();
+    let unusable = |e: rusqlite::Error| Error::bug(format!("cannot create a table in memory: {e}"));
+    database.create(TABLE, &all, &[]).map_err(unusable)?;
     let statement = database.connection.prepare(&format!("SELECT {condition} FROM {TABLE}"));
     drop(statement.map_err(|e| query_error(&subject, &e))?);
     match kind_of(&condition, &|name| columns.kind(name)) {
@@ -186,6 +228,21 @@ mod tests {
         assert_eq!(found.unknown, ["quality", "lang", "messages.role"]);
         assert!(found.known.starts_with(&["id".to_string(), "problem_id".to_string()]), "{:?}", found.known);
         assert!(found.known.ends_with(&["rewards_…".to_string(), "meta_…".to_string()]), "{:?}", found.known);
+    }
+
+    #[test]
+    fn values_that_depend_on_other_rows_are_found() {
+        let schema = Trajectory::schema(ExtraColumns::ALL);
+        let needs = |text: &str| FilterExpression::parse(text).unwrap().needs_all_rows(&schema);
+        for text in ["reward > avg(reward)", "rowid % 2 = 0", "self.oid = 1", "rewards_answer > 0", "meta_quality > 0"]
+        {
+            assert!(needs(text), "{text}");
+        }
+        for text in ["reward > 0 and max(level, turns) < 3", "json_extract(messages, '$[0].role') = 'user'"] {
+            assert!(!needs(text), "{text}");
+        }
+        let unknown = |text: &str| FilterExpression::parse(text).unwrap().has_unknown_columns(&schema);
+        assert!(unknown("quality > 0") && !unknown("meta_quality > 0 and level = 1"));
     }
 
     #[test]

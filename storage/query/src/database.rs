@@ -1,6 +1,6 @@
 //! Loads Parquet tables into an in-memory SQLite database, one batch at a time.
 
-use crate::flatten::{CellKind, ColumnFlattener, map_keys, quoted};
+use crate::flatten::{CellKind, ColumnFlattener, quoted};
 use crate::functions;
 use crate::meta::{MetaColumn, meta_columns};
 use crate::statement::ColumnSelection;
@@ -50,23 +50,14 @@ impl QueryDatabase {
     /// Errors: those of reading the file; invalid when its columns are larger than the remaining limit.
     pub fn load(&mut self, table: &str, path: &Path, selection: &ColumnSelection) -> Result<Vec<(String, CellKind)>> {
         let file_schema = read_schema(path)?;
-        let mut names: Vec<_> = file_schema
-            .fields()
-            .iter()
-            .map(|field| field.name().clone())
-            .filter(|name| selection.includes(name))
-            .collect();
-        if names.is_empty() {
-            // At least one column must carry the number of rows.
-            names.extend(file_schema.fields().first().map(|field| field.name().clone()));
-        }
+        let names = selection.columns(&file_schema);
         let reader = BatchReader::open_part(path, &ReadSlice { columns: Some(&names), ..ReadSlice::default() })?;
         let schema = reader.schema();
-        let flattening = ColumnFlattener::new(&schema, &map_keys(path, &schema)?);
+        let flattening = ColumnFlattener::of_file(path, &schema)?;
         let mut columns = flattening.columns();
         let of_meta = meta_columns(path, &schema, &columns)?;
         let unusable = |e: Sqlite| crate::error::query_error(&format!("the table {}", path.display()), &e);
-        self.connection.execute_batch(&create(table, &columns, &of_meta)).map_err(unusable)?;
+        self.create(table, &columns, &of_meta).map_err(unusable)?;
         for batch in reader {
             let batch = batch?;
             let size = batch.get_array_memory_size() as u64;
@@ -77,13 +68,15 @@ impl QueryDatabase {
         Ok(columns)
     }
 
-    /// Creates a table without rows.
-    pub fn create_empty(&mut self, table: &str, columns: &[(String, CellKind)]) -> Result<()> {
-        let created = self.connection.execute_batch(&create(table, columns, &[]));
-        created.map_err(|e| Error::bug(format!("cannot create a table in memory: {e}")))
+    /// Creates an empty table.
+    pub fn create(&self, table: &str, columns: &[(String, CellKind)], of_meta: &[MetaColumn]) -> Result<(), Sqlite> {
+        let stored = columns.iter().map(|(name, kind)| format!("{} {}", quoted(name), kind.declared()));
+        let columns: Vec<String> = stored.chain(of_meta.iter().map(MetaColumn::definition)).collect();
+        self.connection.execute_batch(&format!("CREATE TABLE {} ({})", quoted(table), columns.join(", ")))
     }
 
-    fn insert(&mut self, table: &str, batch: &RecordBatch) -> Result<(), Sqlite> {
+    /// Inserts the rows of a flat batch.
+    pub fn insert(&mut self, table: &str, batch: &RecordBatch) -> Result<(), Sqlite> {
         let places = vec!["?"; batch.num_columns()].join(", ");
         let transaction = self.connection.transaction()?;
         {
@@ -110,16 +103,10 @@ fn open() -> Result<Connection, Sqlite> {
     Ok(connection)
 }
 
-fn create(table: &str, columns: &[(String, CellKind)], of_meta: &[MetaColumn]) -> String {
-    let stored = columns.iter().map(|(name, kind)| format!("{} {}", quoted(name), kind.declared()));
-    let columns: Vec<String> = stored.chain(of_meta.iter().map(MetaColumn::definition)).collect();
-    format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "))
-}
-
 /// Returns the SQL names of the columns of a Parquet file.
 pub(crate) fn column_names(path: &Path) -> Result<Vec<String>> {
     let schema = read_schema(path)?;
-    let flattening = ColumnFlattener::new(&schema, &map_keys(path, &schema)?);
+    let flattening = ColumnFlattener::of_file(path, &schema)?;
     let columns = flattening.columns();
     let of_meta = meta_columns(path, &schema, &columns)?.into_iter().map(|column| column.name);
     Ok(columns.iter().map(|(name, _)| name.clone()).chain(of_meta).collect())

@@ -17,12 +17,16 @@ const MAX_MAP_KEYS: usize = 256;
 
 /// Type of the cells of a flat column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CellKind {
+pub enum CellKind {
+    /// Boolean.
     Bool,
+    /// Signed integer.
     Int,
     /// Unsigned 64-bit integer, out of the range of SQLite's integers.
     Unsigned,
+    /// Float.
     Float,
+    /// Text.
     Text,
     /// JSON text of a list of plain values.
     List,
@@ -31,7 +35,7 @@ pub(crate) enum CellKind {
 impl CellKind {
     /// Returns the declared type of a column. SQLite reports it for every result column that is a column of a table.
     /// "BLOB" keeps SQLite from converting the digits of a large integer to a float.
-    pub fn declared(self) -> &'static str {
+    pub(crate) fn declared(self) -> &'static str {
         match self {
             Self::Bool => "BOOLEAN",
             Self::Int => "INTEGER",
@@ -42,7 +46,7 @@ impl CellKind {
         }
     }
     /// Returns the kind of a declared type.
-    pub fn of_declared(declared: &str) -> Option<Self> {
+    pub(crate) fn of_declared(declared: &str) -> Option<Self> {
         [Self::Bool, Self::Int, Self::Unsigned, Self::Float, Self::Text, Self::List]
             .into_iter()
             .find(|kind| kind.declared() == declared)
@@ -50,7 +54,7 @@ impl CellKind {
 }
 
 /// Mapping of a file's columns to flat ones.
-pub(crate) struct ColumnFlattener {
+pub struct ColumnFlattener {
     columns: Vec<FlatColumn>,
     names: Vec<String>,
 }
@@ -68,8 +72,23 @@ enum PathStep {
 }
 
 impl ColumnFlattener {
-    /// Plans the flattening of a file's schema; `keys` are the keys of its maps.
-    pub fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
+    /// Plans the flattening of a table. `read` reads the named columns of all its rows, if their keys become columns.
+    pub fn of_table<B>(schema: &Schema, read: impl FnOnce(&[String]) -> Result<B>) -> Result<Self>
+    where
+        B: Iterator<Item = Result<RecordBatch>>,
+    {
+        let maps = map_columns(schema);
+        let keys = if maps.is_empty() { BTreeMap::new() } else { map_keys(&maps, read(&maps)?)? };
+        Ok(Self::new(schema, &keys))
+    }
+    /// Plans the flattening of the columns of a file.
+    pub(crate) fn of_file(path: &Path, schema: &Schema) -> Result<Self> {
+        let part =
+            |maps: &[String]| BatchReader::open_part(path, &ReadSlice { columns: Some(maps), ..ReadSlice::default() });
+        Self::of_table(schema, part)
+    }
+    /// Plans the flattening of a schema; `keys` are the keys of its maps.
+    pub(crate) fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
         let mut plan = FlattenPlan {
             taken: schema.fields().iter().map(|f| f.name().to_lowercase()).collect(),
             keys,
@@ -212,16 +231,14 @@ fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     take(values, &places, None)
 }
 
-/// Returns the keys of each text-keyed column of a file, unless there are too many.
-pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let maps = map_columns(schema);
+/// Returns the keys of each of these text-keyed columns, unless there are too many.
+fn map_keys(
+    maps: &[String],
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut found: BTreeMap<String, BTreeSet<String>> =
         maps.iter().map(|name| (name.clone(), BTreeSet::new())).collect();
-    if maps.is_empty() {
-        return Ok(found);
-    }
-    let reader = BatchReader::open_part(path, &ReadSlice { columns: Some(&maps), ..ReadSlice::default() })?;
-    for batch in reader {
+    for batch in batches {
         let batch = batch?;
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
             let names = entries(column).0.iter().flatten();

@@ -52,7 +52,8 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
     })
 }
 
-fn run_statement(
+/// Runs a statement; `columns` are those of its tables.
+pub(crate) fn run_statement(
     database: &QueryDatabase,
     query: &Query,
     unordered: bool,

@@ -1,6 +1,7 @@
 //! Validates statements, which must be one SELECT, and finds the columns that they can read.
 
 use crate::references::quote_references;
+use arrow_schema::Schema;
 use sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement, Visit, Visitor};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserOptions};
@@ -33,9 +34,16 @@ impl ColumnSelection {
         match self {
             Self::All => true,
             Self::Words(words) => words.iter().any(|word| {
-                word.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.']))
+                let is_prefix = word.get(..column.len()).is_some_and(|start| start.eq_ignore_ascii_case(column));
+                is_prefix && (word.len() == column.len() || word[column.len()..].starts_with(['_', '.']))
             }),
         }
+    }
+    /// Returns the selected columns of a table. At least one must carry the number of rows.
+    pub fn columns(&self, schema: &Schema) -> Vec<String> {
+        let all = || schema.fields().iter().map(|field| field.name().clone());
+        let names: Vec<String> = all().filter(|name| self.includes(name)).collect();
+        if names.is_empty() { all().take(1).collect() } else { names }
     }
 }
 

@@ -177,6 +177,7 @@ fn filters_evaluate_every_row() {
     assert!(mask.iter().enumerate().all(|(i, keep)| *keep == (i % 2 == 0 && i % 3 > 0)));
     let nulls = filter_mask(&path, "answer = '5'").unwrap();
     assert_eq!(nulls.iter().filter(|k| **k).count(), 1, "null is not kept");
+    assert_eq!(filter_mask(&path, "REWARD > 0.15 AND Level >= 2").unwrap(), mask);
     assert_eq!(filter_mask(&path, "reward > avg(reward)").unwrap().len(), 3000);
     assert!(filter_mask(&path, "max(reward) > 0.2").unwrap().iter().all(|k| *k));
     assert!(filter_mask(&path, "true").unwrap().iter().all(|k| *k));

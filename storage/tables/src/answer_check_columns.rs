@@ -21,15 +21,17 @@ pub(crate) fn columns() -> [Field; 5] {
     ]
 }
 
-pub(crate) fn encode(rows: &[Trajectory]) -> [ArrayRef; 5] {
+/// Encodes the column of this name, if there is one.
+pub(crate) fn encode(rows: &[&Trajectory], name: &str) -> Option<ArrayRef> {
     let checks = || rows.iter().map(|row| row.answer_check.as_ref());
-    [
-        optional_strings(checks().map(|check| check.map(|c| c.expected.as_str()))),
-        optional_strings(checks().map(|check| check.and_then(|c| c.extracted.as_deref()))),
-        optional_strings(checks().map(|check| check.map(|c| c.verifier.as_str()))),
-        optional_bools(checks().map(|check| check.map(|c| c.correct))),
-        optional_strings(checks().map(|check| check.and_then(|c| c.unreadable.as_deref()))),
-    ]
+    Some(match name {
+        "expected" => optional_strings(checks().map(|check| check.map(|c| c.expected.as_str()))),
+        "extracted" => optional_strings(checks().map(|check| check.and_then(|c| c.extracted.as_deref()))),
+        "verifier" => optional_strings(checks().map(|check| check.map(|c| c.verifier.as_str()))),
+        "correct" => optional_bools(checks().map(|check| check.map(|c| c.correct))),
+        "unreadable" => optional_strings(checks().map(|check| check.and_then(|c| c.unreadable.as_deref()))),
+        _ => return None,
+    })
 }
 
 /// Reads the check of each row; `None` where no verifier judged the row, and in files of versions before these columns.

@@ -4,18 +4,21 @@
 use crate::schema::{NAMED_NUMBER, conform, convert_column};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type};
-use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, new_null_array};
-use arrow_schema::{FieldRef, Schema};
+use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, StructArray, make_array, new_null_array};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
 /// The expected columns of one batch.
 pub struct BatchColumns<'a> {
     path: &'a Path,
     columns: BTreeMap<String, ArrayRef>,
+    /// Expected columns that the batch does not have, with the values of default rows.
+    left_out: BTreeSet<String>,
     rows: usize,
 }
 
@@ -31,7 +34,18 @@ impl<'a> BatchColumns<'a> {
             Ok((field.name().clone(), column))
         };
         let columns = expected.fields().iter().zip(places).map(pick).collect::<Result<_>>()?;
-        Ok(Self { path, columns, rows: batch.num_rows() })
+        Ok(Self { path, columns, left_out: BTreeSet::new(), rows: batch.num_rows() })
+    }
+    /// Reads a batch with some of the expected columns; the others have the values of default rows.
+    pub(crate) fn part(path: &'a Path, batch: &RecordBatch, expected: &Schema) -> Result<Self> {
+        let (found, left_out): (Vec<&FieldRef>, Vec<&FieldRef>) =
+            expected.fields().iter().partition(|field| batch.column_by_name(field.name()).is_some());
+        let mut part = Self::new(path, batch, &Schema::new(found.into_iter().cloned().collect::<Vec<_>>()))?;
+        for field in left_out {
+            part.columns.insert(field.name().clone(), default_column(field, batch.num_rows()));
+            part.left_out.insert(field.name().clone());
+        }
+        Ok(part)
     }
     pub(crate) fn rows(&self) -> usize {
         self.rows
@@ -90,7 +104,10 @@ impl<'a> BatchColumns<'a> {
         Ok(ranges.into_iter().map(|range| range.map(|i| (names[i].clone(), values[i])).collect()).collect())
     }
     /// Reads words of a closed set.
-    pub(crate) fn words<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>> {
+    pub(crate) fn words<T: DeserializeOwned + Default>(&self, name: &str) -> Result<Vec<T>> {
+        if self.left_out.contains(name) {
+            return Ok((0..self.rows).map(|_| T::default()).collect());
+        }
         let parse = |word: String| {
             serde_json::from_value(Value::String(word)).map_err(|e| self.wrong(format!("column `{name}`: {e}")))
         };
@@ -116,11 +133,11 @@ impl<'a> BatchColumns<'a> {
         self.refuse_nulls(name, lists.values())?;
         Ok(lists.values())
     }
-    fn inner(&self, name: &str, parts: &arrow_array::StructArray, fields: &Schema) -> BatchColumns<'a> {
+    fn inner(&self, name: &str, parts: &StructArray, fields: &Schema) -> BatchColumns<'a> {
         let names = fields.fields().iter().map(|field| field.name().clone());
         let columns = names.zip(parts.columns().iter().cloned()).collect();
         debug_assert_eq!(parts.num_columns(), fields.fields().len(), "{name} was compared before");
-        BatchColumns { path: self.path, columns, rows: parts.len() }
+        BatchColumns { path: self.path, columns, left_out: BTreeSet::new(), rows: parts.len() }
     }
     fn refuse_nulls(&self, name: &str, column: &ArrayRef) -> Result<()> {
         match column.nulls().map_or(0, |nulls| nulls.null_count()) {
@@ -130,6 +147,21 @@ impl<'a> BatchColumns<'a> {
     }
     fn wrong(&self, message: String) -> Error {
         Error::data(format!("{}: {message}", self.path.display()))
+    }
+}
+
+/// Returns a column of nulls, or of zeros and empty values where nulls are not allowed.
+fn default_column(field: &Field, rows: usize) -> ArrayRef {
+    match field.data_type() {
+        kind if field.is_nullable() => new_null_array(kind, rows),
+        DataType::Struct(fields) => {
+            let parts = fields.iter().map(|field| default_column(field, rows)).collect();
+            Arc::new(StructArray::new(fields.clone(), parts, None))
+        }
+        kind => {
+            let values = new_null_array(kind, rows).to_data().into_builder().nulls(None);
+            values.build().map_or_else(|_| new_null_array(kind, rows), make_array)
+        }
     }
 }
 

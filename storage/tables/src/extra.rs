@@ -4,6 +4,8 @@
 //! has the same columns, bytes and digest as in versions before them.
 
 use crate::problem::Message;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 
 /// Set of used additional columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +51,29 @@ impl ExtraColumns {
                 ..Self::default()
             })
         })
+    }
+    /// Returns the columns that have a value in these rows.
+    pub fn of_batch(batch: &RecordBatch) -> Self {
+        let has_value = |column: Option<&ArrayRef>| column.is_some_and(|column| column.null_count() < column.len());
+        let uses = |name: &str| has_value(batch.column_by_name(name));
+        let lists = batch.column_by_name("messages").and_then(|column| column.as_list_opt::<i32>());
+        // The values of a slice are those of the whole column.
+        let values = lists.map(|lists| {
+            let (first, last) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+            lists.values().slice(first as usize, (last - first) as usize)
+        });
+        let messages = values.as_ref().and_then(|values| values.as_struct_opt());
+        let in_messages = |name: &str| has_value(messages.and_then(|parts| parts.column_by_name(name)));
+        Self {
+            name: in_messages("name"),
+            reasoning_content: in_messages("reasoning_content"),
+            tool_call_id: in_messages("tool_call_id"),
+            tools: uses("tools"),
+            environment_tools: uses("environment_tools"),
+            restarts: uses("restarts"),
+            answer_check: uses("correct"),
+            meta: uses("meta"),
+        }
     }
     /// Returns the union of both.
     #[must_use]

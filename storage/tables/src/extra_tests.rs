@@ -117,11 +117,7 @@ fn fields_of_other_writers_are_found_by_name() {
     let message = Message { name: Some("n".into()), tool_call_id: Some("i".into()), ..user_message("x") };
     let row = Problem { messages: vec![message], ..Problem::default() };
     // The widest possible file, reduced to some fields in another order, plus an unknown one.
-    let batch = arrow_array::RecordBatch::try_new(
-        Problem::schema(ExtraColumns::ALL),
-        Problem::encode(&[row], ExtraColumns::ALL),
-    )
-    .unwrap();
+    let batch = encode_rows(&[&row], &Problem::schema(ExtraColumns::ALL), ExtraColumns::ALL).unwrap();
     let messages = batch.column_by_name("messages").unwrap();
     let list = arrow_array::cast::AsArray::as_list::<i32>(messages);
     let parts = arrow_array::cast::AsArray::as_struct(list.values());

@@ -31,7 +31,9 @@ pub mod extra;
 mod extra_tests;
 pub mod file;
 mod file_error;
+pub mod groups;
 pub mod json;
+pub mod message_columns;
 pub mod ordered;
 pub mod ordered_columns;
 pub mod problem;
@@ -54,12 +56,14 @@ pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};
 pub use extra::ExtraColumns;
 pub use file::{BatchReader, BatchWriter, ReadSlice, read_batches, read_schema, row_count, write_batches};
+pub use groups::{BatchBounds, GroupReader};
 pub use json::{columns_as_json, rows_as_json};
+pub use message_columns::MessageColumns;
 pub use ordered::OrderedValue;
 pub use problem::{Message, Problem};
 pub use rows::{
-    TableRow, TableRowReader, TableRowWriter, read_problems, read_rows, read_trajectories, write_problems, write_rows,
-    write_trajectories,
+    TableRow, TableRowReader, TableRowWriter, conform_rows, decode_part, encode_columns, encode_rows, read_problems,
+    read_rows, read_trajectories, write_problems, write_rows, write_trajectories,
 };
 pub use select::{select_rows, take_rows};
 pub use summary::summarize;

@@ -33,28 +33,28 @@ fn schema(extra: ExtraColumns) -> SchemaRef {
 }
 
 impl TableRow for Problem {
-    fn extra(rows: &[Self]) -> ExtraColumns {
+    fn extra(rows: &[&Self]) -> ExtraColumns {
         let messages = ExtraColumns::of(rows.iter().flat_map(|r| &r.messages));
         ExtraColumns { meta: rows.iter().any(|r| r.meta.is_some()), ..messages }
     }
     fn schema(extra: ExtraColumns) -> SchemaRef {
         schema(extra)
     }
-    fn encode(rows: &[Self], extra: ExtraColumns) -> Vec<ArrayRef> {
-        let mut columns = vec![
-            strings(rows.iter().map(|r| r.id.as_str())),
-            encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
-            strings(rows.iter().map(|r| r.answer.as_str())),
-            strings(rows.iter().map(|r| r.verifier.as_str())),
-            strings(rows.iter().map(|r| r.environment.as_str())),
-            numbers::<UInt32Type>(rows.iter().map(|r| r.level)),
-            strings(rows.iter().map(|r| r.source.as_str())),
-            strings(rows.iter().map(|r| r.split.as_str())),
-            strings(rows.iter().map(|r| r.canonical.as_str())),
-            optional_strings(rows.iter().map(|r| r.reference.as_deref())),
-        ];
-        columns.extend(extra.meta.then(|| optional_strings(rows.iter().map(|r| r.meta.as_deref()))));
-        columns
+    fn encode_column(rows: &[&Self], name: &str, extra: ExtraColumns) -> Option<ArrayRef> {
+        Some(match name {
+            "id" => strings(rows.iter().map(|r| r.id.as_str())),
+            "messages" => encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
+            "answer" => strings(rows.iter().map(|r| r.answer.as_str())),
+            "verifier" => strings(rows.iter().map(|r| r.verifier.as_str())),
+            "environment" => strings(rows.iter().map(|r| r.environment.as_str())),
+            "level" => numbers::<UInt32Type>(rows.iter().map(|r| r.level)),
+            "source" => strings(rows.iter().map(|r| r.source.as_str())),
+            "split" => strings(rows.iter().map(|r| r.split.as_str())),
+            "canonical" => strings(rows.iter().map(|r| r.canonical.as_str())),
+            "reference" => optional_strings(rows.iter().map(|r| r.reference.as_deref())),
+            "meta" => optional_strings(rows.iter().map(|r| r.meta.as_deref())),
+            _ => return None,
+        })
     }
     fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
         let mut id = columns.strings("id")?.into_iter();

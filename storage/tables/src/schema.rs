@@ -153,6 +153,29 @@ pub(crate) fn widen_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<Rec
         .map_err(|e| Error::bug(format!("a table cannot get more columns: {e}")))
 }
 
+/// Converts a column of a [`readable`] type to exactly the expected type: names and nullability of list items too.
+///
+/// Errors: nulls in a required field.
+pub(crate) fn exact_column(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+    let column = convert_column(column, kind)?;
+    match kind {
+        _ if column.data_type() == kind => Ok(column),
+        DataType::List(item) => {
+            let lists = column.as_list::<i32>();
+            let values = exact_column(lists.values(), item.data_type())?;
+            let list = ListArray::try_new(item.clone(), lists.offsets().clone(), values, lists.nulls().cloned())?;
+            Ok(Arc::new(list))
+        }
+        DataType::Struct(fields) => {
+            let parts = column.as_struct();
+            let columns = fields.iter().zip(parts.columns()).map(|(field, part)| exact_column(part, field.data_type()));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            Ok(Arc::new(StructArray::try_new(fields.clone(), columns, parts.nulls().cloned())?))
+        }
+        _ => Ok(column),
+    }
+}
+
 fn same_shape(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::List(a), DataType::List(b)) => same_shape(a.data_type(), b.data_type()),

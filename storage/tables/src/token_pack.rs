@@ -51,28 +51,29 @@ impl TableRow for TokenPack {
     /// Groups are small, because a pack has thousands of tokens.
     const GROUP: usize = 256;
 
-    fn extra(_: &[Self]) -> ExtraColumns {
+    fn extra(_: &[&Self]) -> ExtraColumns {
         ExtraColumns::default()
     }
     fn schema(_: ExtraColumns) -> SchemaRef {
         SCHEMA.clone()
     }
-    fn encode(rows: &[Self], _: ExtraColumns) -> Vec<ArrayRef> {
+    fn encode_column(rows: &[&Self], name: &str, _: ExtraColumns) -> Option<ArrayRef> {
         let texts = |get: fn(&Self) -> &Vec<String>| {
             let all = strings(rows.iter().flat_map(|row| get(row).iter().map(String::as_str)));
             nested(rows.iter().map(|row| get(row).len()), all, None)
         };
-        vec![
-            lists::<UInt32Type>(rows.iter().map(|row| row.tokens.as_slice())),
-            bool_lists(rows.iter().map(|row| row.loss_mask.as_slice())),
-            lists::<UInt32Type>(rows.iter().map(|row| row.positions.as_slice())),
-            lists::<UInt32Type>(rows.iter().map(|row| row.lengths.as_slice())),
-            lists::<UInt32Type>(rows.iter().map(|row| row.bounds.as_slice())),
-            lists::<UInt32Type>(rows.iter().map(|row| row.rows.as_slice())),
-            texts(|row| &row.trajectories),
-            texts(|row| &row.problems),
-            lists::<UInt32Type>(rows.iter().map(|row| row.masked_turns.as_slice())),
-        ]
+        Some(match name {
+            "tokens" => lists::<UInt32Type>(rows.iter().map(|row| row.tokens.as_slice())),
+            "loss_mask" => bool_lists(rows.iter().map(|row| row.loss_mask.as_slice())),
+            "positions" => lists::<UInt32Type>(rows.iter().map(|row| row.positions.as_slice())),
+            "lengths" => lists::<UInt32Type>(rows.iter().map(|row| row.lengths.as_slice())),
+            "bounds" => lists::<UInt32Type>(rows.iter().map(|row| row.bounds.as_slice())),
+            "rows" => lists::<UInt32Type>(rows.iter().map(|row| row.rows.as_slice())),
+            "trajectories" => texts(|row| &row.trajectories),
+            "problems" => texts(|row| &row.problems),
+            "masked_turns" => lists::<UInt32Type>(rows.iter().map(|row| row.masked_turns.as_slice())),
+            _ => return None,
+        })
     }
     fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
         let mut tokens = columns.lists::<UInt32Type>("tokens")?.into_iter();

@@ -76,7 +76,7 @@ fn schema(extra: ExtraColumns) -> SchemaRef {
 }
 
 impl TableRow for Trajectory {
-    fn extra(rows: &[Self]) -> ExtraColumns {
+    fn extra(rows: &[&Self]) -> ExtraColumns {
         let messages = ExtraColumns::of(rows.iter().flat_map(|r| &r.messages));
         let restarts = rows.iter().any(|r| !r.restarts.is_empty());
         let environment_tools = rows.iter().any(|r| r.environment_tools.is_some());
@@ -87,58 +87,51 @@ impl TableRow for Trajectory {
     fn schema(extra: ExtraColumns) -> SchemaRef {
         schema(extra)
     }
-    fn encode(rows: &[Self], extra: ExtraColumns) -> Vec<ArrayRef> {
-        let mut columns = vec![
-            strings(rows.iter().map(|r| r.id.as_str())),
-            strings(rows.iter().map(|r| r.problem_id.as_str())),
-            numbers::<UInt32Type>(rows.iter().map(|r| r.group)),
-            numbers::<UInt32Type>(rows.iter().map(|r| r.sample)),
-            lists::<UInt32Type>(rows.iter().map(|r| r.token_ids.as_slice())),
-            bool_lists(rows.iter().map(|r| r.loss_mask.as_slice())),
-            lists::<UInt16Type>(rows.iter().map(|r| r.turn.as_slice())),
-            optional_lists::<Float32Type>(rows.iter().map(|r| r.logprobs.as_deref())),
-            optional_lists::<Float32Type>(rows.iter().map(|r| r.entropies.as_deref())),
-            optional_lists::<UInt32Type>(rows.iter().map(|r| r.weights_version.as_deref())),
-            optional_lists::<Float32Type>(rows.iter().map(|r| r.advantages.as_deref())),
-            numbers::<UInt32Type>(rows.iter().map(|r| r.prompt_tokens)),
-            optional_strings(rows.iter().map(|r| r.fork_of.as_deref())),
-            optional_numbers::<UInt32Type>(rows.iter().map(|r| r.fork_at)),
-            lists::<UInt32Type>(rows.iter().map(|r| r.step_ends.as_slice())),
-            optional_lists::<Float32Type>(rows.iter().map(|r| r.step_labels.as_deref())),
-            optional_lists::<Float32Type>(rows.iter().map(|r| r.step_scores.as_deref())),
-            encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
-            named_numbers(rows.iter().map(|r| &r.rewards)),
-            numbers::<Float64Type>(rows.iter().map(|r| r.reward)),
-            lists::<Float64Type>(rows.iter().map(|r| r.turn_rewards.as_slice())),
-            words(rows.iter().map(|r| &r.stop_reason)),
-            words(rows.iter().map(|r| &r.status)),
-            numbers::<UInt32Type>(rows.iter().map(|r| r.turns)),
-            numbers::<UInt32Type>(rows.iter().map(|r| r.tool_calls)),
-            numbers::<UInt32Type>(rows.iter().map(|r| r.tool_errors)),
-            optional_strings(rows.iter().map(|r| r.answer.as_deref())),
-            numbers::<UInt32Type>(rows.iter().map(|r| r.level)),
-            encode_sampling(rows),
-            strings(rows.iter().map(|r| r.environment.as_str())),
-            numbers::<UInt64Type>(rows.iter().map(|r| r.seed)),
-            optional_strings(rows.iter().map(|r| r.model_digest.as_deref())),
-            strings(rows.iter().map(|r| r.tokenizer_digest.as_str())),
-            strings(rows.iter().map(|r| r.template_digest.as_str())),
-            encode_verdicts(rows),
-            nested(
-                rows.iter().map(|r| r.parents.len()),
-                strings(rows.iter().flat_map(|r| r.parents.iter().map(String::as_str))),
-                None,
-            ),
-            optional_numbers::<UInt32Type>(rows.iter().map(|r| r.update)),
-        ];
-        columns.extend(extra.tools.then(|| optional_strings(rows.iter().map(|r| r.tools.as_deref()))));
-        let environment_tools = || optional_strings(rows.iter().map(|r| r.environment_tools.as_deref()));
-        columns.extend(extra.environment_tools.then(environment_tools));
-        let restarts = || rows.iter().map(|r| Some(r.restarts.as_slice()).filter(|restarts| !restarts.is_empty()));
-        columns.extend(extra.restarts.then(|| optional_lists::<UInt32Type>(restarts())));
-        columns.extend(extra.answer_check.then(|| answer_check_columns::encode(rows)).into_iter().flatten());
-        columns.extend(extra.meta.then(|| optional_strings(rows.iter().map(|r| r.meta.as_deref()))));
-        columns
+    fn encode_column(rows: &[&Self], name: &str, extra: ExtraColumns) -> Option<ArrayRef> {
+        Some(match name {
+            "id" => strings(rows.iter().map(|r| r.id.as_str())),
+            "problem_id" => strings(rows.iter().map(|r| r.problem_id.as_str())),
+            "group" => numbers::<UInt32Type>(rows.iter().map(|r| r.group)),
+            "sample" => numbers::<UInt32Type>(rows.iter().map(|r| r.sample)),
+            "token_ids" => lists::<UInt32Type>(rows.iter().map(|r| r.token_ids.as_slice())),
+            "loss_mask" => bool_lists(rows.iter().map(|r| r.loss_mask.as_slice())),
+            "turn" => lists::<UInt16Type>(rows.iter().map(|r| r.turn.as_slice())),
+            "logprobs" => optional_lists::<Float32Type>(rows.iter().map(|r| r.logprobs.as_deref())),
+            "entropies" => optional_lists::<Float32Type>(rows.iter().map(|r| r.entropies.as_deref())),
+            "weights_version" => optional_lists::<UInt32Type>(rows.iter().map(|r| r.weights_version.as_deref())),
+            "advantages" => optional_lists::<Float32Type>(rows.iter().map(|r| r.advantages.as_deref())),
+            "prompt_tokens" => numbers::<UInt32Type>(rows.iter().map(|r| r.prompt_tokens)),
+            "fork_of" => optional_strings(rows.iter().map(|r| r.fork_of.as_deref())),
+            "fork_at" => optional_numbers::<UInt32Type>(rows.iter().map(|r| r.fork_at)),
+            "step_ends" => lists::<UInt32Type>(rows.iter().map(|r| r.step_ends.as_slice())),
+            "step_labels" => optional_lists::<Float32Type>(rows.iter().map(|r| r.step_labels.as_deref())),
+            "step_scores" => optional_lists::<Float32Type>(rows.iter().map(|r| r.step_scores.as_deref())),
+            "messages" => encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
+            "rewards" => named_numbers(rows.iter().map(|r| &r.rewards)),
+            "reward" => numbers::<Float64Type>(rows.iter().map(|r| r.reward)),
+            "turn_rewards" => lists::<Float64Type>(rows.iter().map(|r| r.turn_rewards.as_slice())),
+            "stop_reason" => words(rows.iter().map(|r| &r.stop_reason)),
+            "status" => words(rows.iter().map(|r| &r.status)),
+            "turns" => numbers::<UInt32Type>(rows.iter().map(|r| r.turns)),
+            "tool_calls" => numbers::<UInt32Type>(rows.iter().map(|r| r.tool_calls)),
+            "tool_errors" => numbers::<UInt32Type>(rows.iter().map(|r| r.tool_errors)),
+            "answer" => optional_strings(rows.iter().map(|r| r.answer.as_deref())),
+            "level" => numbers::<UInt32Type>(rows.iter().map(|r| r.level)),
+            "sampling" => encode_sampling(rows),
+            "environment" => strings(rows.iter().map(|r| r.environment.as_str())),
+            "seed" => numbers::<UInt64Type>(rows.iter().map(|r| r.seed)),
+            "model_digest" => optional_strings(rows.iter().map(|r| r.model_digest.as_deref())),
+            "tokenizer_digest" => strings(rows.iter().map(|r| r.tokenizer_digest.as_str())),
+            "template_digest" => strings(rows.iter().map(|r| r.template_digest.as_str())),
+            "verdicts" => encode_verdicts(rows),
+            "parents" => encode_parents(rows),
+            "update" => optional_numbers::<UInt32Type>(rows.iter().map(|r| r.update)),
+            "tools" => optional_strings(rows.iter().map(|r| r.tools.as_deref())),
+            "environment_tools" => optional_strings(rows.iter().map(|r| r.environment_tools.as_deref())),
+            "restarts" => encode_restarts(rows),
+            "meta" => optional_strings(rows.iter().map(|r| r.meta.as_deref())),
+            _ => return answer_check_columns::encode(rows, name),
+        })
     }
     fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
         let mut rows = vec![Self::default(); columns.rows()];
@@ -219,7 +212,7 @@ fn words<'a, T: Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> ArrayRef
     strings(names.iter().map(String::as_str))
 }
 
-fn encode_sampling(rows: &[Trajectory]) -> ArrayRef {
+fn encode_sampling(rows: &[&Trajectory]) -> ArrayRef {
     let columns = vec![
         numbers::<Float64Type>(rows.iter().map(|r| r.sampling.temperature)),
         numbers::<Float64Type>(rows.iter().map(|r| r.sampling.top_p)),
@@ -239,7 +232,7 @@ fn decode_sampling(columns: &BatchColumns<'_>) -> Result<Vec<SamplingParams>> {
     Ok(sampling.map(|((temperature, top_p), top_k)| SamplingParams { temperature, top_p, top_k }).collect())
 }
 
-fn encode_verdicts(rows: &[Trajectory]) -> ArrayRef {
+fn encode_verdicts(rows: &[&Trajectory]) -> ArrayRef {
     let all = || rows.iter().flat_map(|row| row.verdicts.iter());
     let columns = vec![
         strings(all().map(|v| v.rule.as_str())),
@@ -247,6 +240,17 @@ fn encode_verdicts(rows: &[Trajectory]) -> ArrayRef {
         strings(all().map(|v| v.reason.as_str())),
     ];
     nested(rows.iter().map(|row| row.verdicts.len()), structs(&structure(&VERDICT), columns), None)
+}
+
+fn encode_parents(rows: &[&Trajectory]) -> ArrayRef {
+    let all = strings(rows.iter().flat_map(|r| r.parents.iter().map(String::as_str)));
+    nested(rows.iter().map(|r| r.parents.len()), all, None)
+}
+
+/// Encodes an empty list as null.
+fn encode_restarts(rows: &[&Trajectory]) -> ArrayRef {
+    let restarts = rows.iter().map(|r| Some(r.restarts.as_slice()).filter(|restarts| !restarts.is_empty()));
+    optional_lists::<UInt32Type>(restarts)
 }
 
 fn decode_verdicts(columns: &BatchColumns<'_>) -> Result<Vec<Vec<Verdict>>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trainyard_api::{DynStage, Family, PartKind, PartOptions, SimpleStage, SimpleStageKind, Stage, Stages, erase};
 use trainyard_core::{Error, Result};
 use trainyard_data::export::{ExportFormat, registry as export};
-use trainyard_data::filter::{FilterRule, registry as rules};
+use trainyard_data::filter::{FilterRule, rules::registry as rules};
 use trainyard_data::import::{ImportFormat, registry as import};
 use trainyard_data::step_scorers::{StepScorer, registry as step_scorers};
 use trainyard_data::synthesize::{SynthesisMethod, registry as synthesize};
@@ -254,6 +254,7 @@ impl CatalogueBuilder {
             envs,
             export,
             import: Arc::new(import),
+            open_tokens: Some(crate::token_counter::open),
             rules: Arc::new(rules),
             step_scorers: Arc::new(step_scorers),
             synthesize: Arc::new(synthesize),

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use trainyard_core::Error;
 use trainyard_envs::tools::confinement::confine;
-use trainyard_query::{QueryLimits, is_out_of_memory, query};
+use trainyard_frames::query;
+use trainyard_query::{QueryLimits, is_out_of_memory};
 
 /// Runs a worker and returns its exit code: 0 after a response, which may be an error, and 2 otherwise.
 pub fn main() -> u8 {

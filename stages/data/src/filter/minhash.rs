@@ -8,8 +8,13 @@
 
 use crate::hash::{mix, xxh64};
 
+/// Hash functions that are computed together, so that none waits for the least hash so far of itself.
+const LANES: usize = 8;
+
 pub struct MinHash {
-    coefficients: Vec<(u64, u64)>,
+    /// Factors and summands of the hash functions. The last group is padded with functions that are not used.
+    groups: Vec<([u64; LANES], [u64; LANES])>,
+    functions: usize,
     rows: usize,
 }
 
@@ -17,7 +22,12 @@ impl MinHash {
     /// Creates `bands · rows` hash functions.
     pub fn new(bands: usize, rows: usize) -> Self {
         let word = |i: usize, k: u64| mix(xxh64(&(i as u64).to_le_bytes(), k));
-        Self { coefficients: (0..bands * rows).map(|i| (word(i, 1) | 1, word(i, 2))).collect(), rows }
+        let group = |group: usize| {
+            let of = |k: u64| std::array::from_fn(|lane| word(group * LANES + lane, k));
+            (of(1).map(|factor: u64| factor | 1), of(2))
+        };
+        let functions = bands * rows;
+        Self { groups: (0..functions.div_ceil(LANES)).map(group).collect(), functions, rows }
     }
 
     /// Returns the least hash under each function; `None` for an empty set.
@@ -25,14 +35,18 @@ impl MinHash {
         if set.is_empty() {
             return None;
         }
-        Some(
-            self.coefficients
-                .iter()
-                .map(|(a, b)| {
-                    set.iter().map(|x| (a.wrapping_mul(*x).wrapping_add(*b) >> 32) as u32).min().unwrap_or(u32::MAX)
-                })
-                .collect(),
-        )
+        let mut signature = Vec::with_capacity(self.groups.len() * LANES);
+        for (factors, summands) in &self.groups {
+            let mut least = [u32::MAX; LANES];
+            for x in set {
+                for ((least, a), b) in least.iter_mut().zip(factors).zip(summands) {
+                    *least = (*least).min((a.wrapping_mul(*x).wrapping_add(*b) >> 32) as u32);
+                }
+            }
+            signature.extend_from_slice(&least);
+        }
+        signature.truncate(self.functions);
+        Some(signature)
     }
 
     /// Returns one key per band. Sets that share a key in the same band are candidates.

@@ -1,43 +1,59 @@
-//! Implements the stage `data/filter`, whose rules judge trajectories in order. The outputs are the kept rows, the
-//! rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up to the rule that rejected it.
+//! Implements the stage `data/filter`, whose rules judge trajectories in order, batch by batch ([`passes`]).
+//!
+//! The outputs are the kept rows, the rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up
+//! to the rule that rejected it.
 
-pub mod answer;
-pub mod decontaminate;
-pub mod exact_duplicates;
-pub mod expression;
-pub mod format;
-pub mod http;
-pub mod judge;
+mod attempts;
+mod bands;
+pub mod edits;
+pub mod histogram;
+mod judged_text;
+mod limits;
 pub mod minhash;
-pub mod near_duplicates;
-pub mod pattern;
-pub mod process;
-pub mod registry;
+pub mod passes;
+mod ranking;
+pub mod reading;
+mod repeats;
 pub mod report;
+pub mod row_groups;
+mod row_ids;
+pub mod row_scores;
+pub mod rows;
 pub mod rule;
+pub mod rules;
+mod shingle_file;
+mod symbol_counts;
+mod token_counter;
 pub mod verdicts;
-pub mod void_turn;
 
-pub use rule::{FilterRule, RuleContext, RuleVerdict};
+pub use edits::RowEdit;
+pub use rows::RuleRows;
+pub use rule::{FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+pub use token_counter::{OpenTokenCounter, TokenCounter};
 
 use crate::facts;
 use crate::io;
 use crate::row_expression::{self, RowTable};
-use expression::ExpressionRule;
+use passes::FilterPasses;
+use reading::{RowErrorPolicy, RowFiles};
+use rules::diversity::Diversity;
+use rules::expression::ExpressionRule;
+use rules::{pass_rate, tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Family, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
+use trainyard_api::{Family, InputArtifact, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
 use trainyard_core::{
     ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, OptionProblem, Producers, Result, WiredInputs,
 };
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
-use trainyard_tables::{Problem, Trajectory};
-use verdicts::{Count, apply, is_kept};
+use trainyard_tables::Problem;
+use verdicts::Count;
 
 /// Options of `data/filter`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +68,10 @@ pub struct FilterConfig {
     #[serde(default = "word_problems::default_options")]
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
+    /// Effect of a row that cannot be read, such as one with a null in a required column: `fail` ends the stage, with
+    /// `skip` the row is in no output, and the report names it.
+    #[serde(default)]
+    pub on_error: RowErrorPolicy,
 }
 
 fn default_rules() -> Vec<Value> {
@@ -66,12 +86,14 @@ pub struct FilterStage {
     pub rules: Arc<Family<dyn FilterRule>>,
     /// Supported environments of rows.
     pub envs: Arc<trainyard_envs::EnvironmentParts>,
+    /// Reader of a model's tokenizer; `None` in programs without models.
+    pub open_tokens: Option<OpenTokenCounter>,
 }
 
 impl Stage for FilterStage {
     type Prepared = PreparedFilter;
     const NAME: &'static str = "data/filter";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 6;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
     const DOC: &'static str = include_str!("filter.md");
     const EXAMPLE: &'static str = concat!(
@@ -83,10 +105,11 @@ impl Stage for FilterStage {
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "rules", "tools", "verifiers"];
 
     fn metrics(&self) -> DeclaredMetrics {
-        report::metrics(self.rules.names()).into()
+        report::metrics(self.rules.names(), true).into()
     }
     fn declared_metrics(&self, prepared: &PreparedFilter, _: &Producers) -> DeclaredMetrics {
-        report::metrics(prepared.rules.iter().map(Slot::kind)).into()
+        let edits = prepared.rules.iter().any(|rule| rule.build(&()).is_ok_and(|rule| rule.edits()));
+        report::metrics(prepared.rules.iter().map(Slot::kind), edits).into()
     }
     fn ports(&self) -> Ports {
         use Cardinality::{Many, One, Optional};
@@ -106,6 +129,14 @@ impl Stage for FilterStage {
                     Many,
                     "Evaluation problems that no kept row may overlap (rule `decontaminate`).",
                 ),
+                port(
+                    "rated",
+                    ArtifactKind::Trajectories,
+                    Many,
+                    "Attempts of another model, from which the rule `pass_rate` takes pass rates with\n\
+                     `attempts: rated`.",
+                ),
+                port("model", ArtifactKind::Model, Optional, "The model whose tokens the rule `tokens` counts."),
                 port("requests", ArtifactKind::Table, Many, "Stored responses that the rule `judge` reuses."),
             ],
             outputs: vec![
@@ -116,7 +147,12 @@ impl Stage for FilterStage {
                     One,
                     "Rows that a rule rejected; the last verdict says which and why.",
                 ),
-                port("report", ArtifactKind::Report, One, "Counts by rule and reason."),
+                port(
+                    "report",
+                    ArtifactKind::Report,
+                    One,
+                    "Counts by rule and reason, examples, and the numbers by which rules judged.",
+                ),
                 port("requests", ArtifactKind::Table, Optional, "Requests of the rule `judge`, with their responses."),
             ],
         }
@@ -139,10 +175,8 @@ impl Stage for FilterStage {
     }
 
     fn run(&self, prepared: PreparedFilter, context: &mut StageContext) -> Result<()> {
-        let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
-        if rows.is_empty() {
-            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
-        }
+        let files_of = |port: &str| context.many(port).iter().map(InputArtifact::parquet).collect::<Vec<PathBuf>>();
+        let (files, rated) = (files_of("trajectories"), files_of("rated"));
         let problems: BTreeMap<String, Problem> =
             io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
@@ -150,24 +184,43 @@ impl Stage for FilterStage {
         let environment = prepared.environment.build(&host)?;
         let models = host.models();
         let (scratch, log) = (context.scratch.clone(), host.log());
+        let model = context.optional("model").map(|model| model.folder.clone());
+        let tokens = model.zip(self.open_tokens).map(|(folder, open)| open(&folder)).transpose()?;
         let world = RuleContext {
             problems: &problems,
             evaluation: &evaluation,
+            rated: &rated,
             environment: environment.as_ref(),
             scratch: &scratch,
             log: &log,
             models,
+            host: &host,
+            tokens: tokens.as_deref(),
         };
-        let mut counts = Vec::new();
-        for rule in &prepared.rules {
-            context.stop_if_cancelled()?;
-            let rule = rule.build(&())?;
-            counts.push(apply(rule.as_ref(), &mut rows, &world)?);
+        let rules = prepared.rules.iter().map(|rule| rule.build(&())).collect::<Result<Vec<_>>>()?;
+        let files = match prepared.config.on_error {
+            RowErrorPolicy::Fail => RowFiles::strict(&files),
+            RowErrorPolicy::Skip => RowFiles::skipping(&files)?,
+        };
+        let unreadable: Vec<String> = files.unreadable().map(ToString::to_string).collect();
+        if let Some(first) = unreadable.first() {
+            let n = unreadable.len();
+            context.warn(format!("{n} unreadable rows are left out, the first of them: {first}"));
         }
+        let mut passes = FilterPasses::start(&rules, files, &world)?;
+        let total = passes.verdicts().rows();
+        let outputs = [context.output_parquet("kept")?, context.output_parquet("rejected")?];
+        passes.run([&outputs[0], &outputs[1]], |rows| {
+            context.stop_if_cancelled()?;
+            context.progress(rows as u64, total as u64, "rows", None);
+            Ok(())
+        })?;
+        let (kept, counts) = (passes.verdicts().kept(), passes.verdicts().counts().to_vec());
+        drop(passes);
         host.report(context);
         models.values().into_iter().for_each(|(name, value)| context.metric(name, value));
         models.finish(context)?;
-        publish(rows, &counts, context)
+        report_counts(total, kept, &counts, &unreadable, context)
     }
 }
 
@@ -186,37 +239,58 @@ impl PreparedOptions for PreparedFilter {
     fn problems(&self) -> Vec<OptionProblem> {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
     }
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let rules = self.config.rules.iter().enumerate();
+        let rules = rules.filter_map(|(i, rule)| pass_rate::unwired(&format!("/rules/{i}"), rule, inputs));
+        rules.chain(tokens::unwired(&self.rules, inputs)).collect()
+    }
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
-        let expressions = self.config.rules.iter().enumerate().filter(|(_, rule)| rule["kind"] == ExpressionRule::KIND);
         let warnings = |(i, rule): (usize, &Value)| {
-            let (pointer, text) = (format!("/rules/{i}/keep"), rule["keep"].as_str()?);
+            let option = match rule["kind"].as_str()? {
+                ExpressionRule::KIND => "keep",
+                Diversity::KIND => "by",
+                _ => return None,
+            };
+            let (pointer, text) = (format!("/rules/{i}/{option}"), rule[option].as_str()?);
             Some(row_expression::warnings(RowTable::Trajectories, &pointer, text, inputs, "trajectories"))
         };
-        expressions.filter_map(warnings).flatten().collect()
+        self.config.rules.iter().enumerate().filter_map(warnings).flatten().collect()
     }
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         facts::of_rows(inputs, "trajectories", ["kept", "rejected"])
     }
 }
 
-fn publish(rows: Vec<Trajectory>, counts: &[Count], context: &mut StageContext) -> Result<()> {
-    let total = rows.len();
-    let (kept, rejected): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_kept);
+fn report_counts(
+    total: usize,
+    kept: usize,
+    counts: &[Count],
+    unreadable: &[String],
+    context: &mut StageContext,
+) -> Result<()> {
     context.metric("rows", total as f64);
-    context.metric("kept", kept.len() as f64);
-    context.metric("rejected", rejected.len() as f64);
+    context.metric("kept", kept as f64);
+    context.metric("rejected", (total - kept) as f64);
+    context.metric("unreadable", unreadable.len() as f64);
     for (name, n) in report::rejected_by_rule(counts) {
         context.metric(format!("rejected_{name}"), n as f64);
     }
-    let declared = report::metrics(counts.iter().map(|c| c.rule)).into();
-    context.write_report("report", report::report(total, kept.len(), counts), &declared)?;
-    if kept.is_empty() {
+    let edited = report::edited(counts);
+    if let Some(n) = edited {
+        context.metric("edited", n as f64);
+    }
+    let declared = report::metrics(counts.iter().map(|c| c.rule), edited.is_some()).into();
+    context.write_report("report", report::report(total, kept, counts, unreadable), &declared)?;
+    if kept == 0 {
         return Err(Error::data(format!("all {total} rows were rejected")).help(report::first_reasons(counts)));
     }
-    io::write_trajectories(&context.output_parquet("kept")?, &kept)?;
-    io::write_trajectories(&context.output_parquet("rejected")?, &rejected)
+    Ok(())
 }
 
+#[cfg(test)]
+mod edit_tests;
+#[cfg(test)]
+mod group_tests;
 #[cfg(test)]
 mod recorded_tests;
 #[cfg(test)]

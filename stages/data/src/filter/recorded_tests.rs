@@ -81,7 +81,7 @@ fn row(i: u64) -> Trajectory {
         tool_calls: (i % 4) as u32,
         tool_errors: (i % 3) as u32,
         seed: i,
-        status: if i % 97 == 0 { EpisodeStatus::Infrastructure } else { EpisodeStatus::Ok },
+        status: if i.is_multiple_of(97) { EpisodeStatus::Infrastructure } else { EpisodeStatus::Ok },
         meta: i.is_multiple_of(2).then(|| json!({"quality": (i % 10) as f64 / 10.0, "lang": "en"}).to_string()),
         answer,
         messages,
@@ -117,6 +117,7 @@ fn recorded(rule: &Value, rows: &[Trajectory]) -> (usize, String) {
         let _ = match verdict {
             RuleVerdict::Keep => writeln!(text, "keep"),
             RuleVerdict::KeepWithReason(reason) => writeln!(text, "keep: {reason}"),
+            RuleVerdict::Edit { reason, .. } => writeln!(text, "edit: {reason}"),
             RuleVerdict::Reject { code, detail } => {
                 rejected += 1;
                 writeln!(text, "{code}: {detail}")
@@ -130,7 +131,8 @@ fn recorded(rule: &Value, rows: &[Trajectory]) -> (usize, String) {
 fn verdicts_equal_the_recorded_ones() {
     let rows: Vec<Trajectory> = (0..ROWS).map(row).collect();
     let program = "import json, sys\nsys.stdin.readline()\n\
-        print(json.dumps({'type': 'ready', 'protocol': 1}), flush=True)\nfor line in sys.stdin:\n request = json.loads(line)\n\
+        print(json.dumps({'type': 'ready', 'protocol': 1}), flush=True)\n\
+        for line in sys.stdin:\n request = json.loads(line)\n\
         \x20verdict = lambda row: {'keep': len(json.dumps(row['messages'])) % 3 > 0, 'reason': str(row['turns'])}\n\
         \x20print(json.dumps({'id': request['id'], 'result': [verdict(row) for row in request['items']]}), flush=True)";
     let cases: [(Value, usize, &str); 16] = [

@@ -1,15 +1,19 @@
-//! Defines the trait of filter rules. A rule sees all rows that are still kept, in order, and judges each of them.
+//! Defines the trait of filter rules. A rule judges batches of the rows that are still kept, in the order of the rows.
 
+use super::edits::RowEdit;
+use super::histogram::Histogram;
+use super::rows::RuleRows;
+use super::token_counter::TokenCounter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainyard_chat::Models;
 use trainyard_core::Result;
-use trainyard_envs::Environment;
+use trainyard_envs::{Environment, ToolHost};
 use trainyard_process::ProgramLog;
-use trainyard_tables::{Problem, Trajectory};
+use trainyard_tables::{MessageColumns, Problem, Trajectory};
 
 /// Inputs of a rule in addition to the rows.
 pub struct RuleContext<'a> {
@@ -17,6 +21,8 @@ pub struct RuleContext<'a> {
     pub problems: &'a BTreeMap<String, Problem>,
     /// Evaluation problems; empty if the input is not connected.
     pub evaluation: &'a [Problem],
+    /// Files with attempts of another model; empty if the input is not connected.
+    pub rated: &'a [PathBuf],
     /// Environment of the rows, with its tool-call format and verifier.
     pub environment: &'a dyn Environment,
     /// Folder for temporary files.
@@ -25,6 +31,18 @@ pub struct RuleContext<'a> {
     pub log: &'a ProgramLog,
     /// Models at endpoints.
     pub models: &'a Arc<Models>,
+    /// Processes of tools.
+    pub host: &'a Arc<ToolHost>,
+    /// Tokenizer and template of the model; `None` if the input is not connected.
+    pub tokens: Option<&'a dyn TokenCounter>,
+}
+
+impl RuleContext<'_> {
+    /// Returns a path in the folder for temporary files that does not exist yet.
+    pub fn new_file(&self, stem: &str) -> PathBuf {
+        let path = |i: usize| self.scratch.join(format!("{stem}-{i}"));
+        (0..).map(path).find(|path| !path.exists()).unwrap_or_else(|| path(0))
+    }
 }
 
 /// A rule's judgment of one row.
@@ -34,6 +52,14 @@ pub enum RuleVerdict {
     Keep,
     /// The row is kept, and its verdict has the reason.
     KeepWithReason(String),
+    /// The row is kept with other messages, which the rules after this one and the outputs have. Only rules that
+    /// [`FilterRule::edits`] may edit, and only rows without token ids.
+    Edit {
+        /// Reason in the row's verdict.
+        reason: String,
+        /// New messages and answer.
+        edit: RowEdit,
+    },
     /// The row is rejected.
     Reject {
         /// A word from a small set by which reports count.
@@ -50,12 +76,81 @@ impl RuleVerdict {
     }
 }
 
-/// A filter rule. The same rows in the same order get the same judgments for any number of threads.
+/// Columns that a rule reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleColumns {
+    /// All columns of trajectories.
+    All,
+    /// These columns, and `id`.
+    Named(Vec<String>),
+}
+
+impl RuleColumns {
+    /// Creates a list of columns.
+    pub fn named(names: &[&str]) -> Self {
+        Self::Named(names.iter().map(|name| (*name).to_string()).collect())
+    }
+}
+
+/// A filter rule. The same rows in the same order get the same judgments for any number of threads and any division
+/// into batches.
 pub trait FilterRule: Send + Sync {
     /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
+    /// Returns the columns that the rule reads.
+    fn columns(&self) -> RuleColumns {
+        RuleColumns::All
+    }
+    /// Whether the rule observes all rows before it judges the first.
+    fn observes(&self) -> bool {
+        false
+    }
+    /// Whether the rule may edit rows ([`RuleVerdict::Edit`]).
+    fn edits(&self) -> bool {
+        false
+    }
+    /// Starts to judge the rows of a stage. Errors: an input that the rule requires is missing.
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>>;
+}
+
+/// State of a rule between the batches of a stage.
+pub trait RulePass {
+    /// Observes rows, if [`FilterRule::observes`]: those that [`RulePass::judge`] will receive, in the same order.
+    fn observe(&mut self, _rows: &RuleRows) -> Result<()> {
+        Ok(())
+    }
     /// Returns one judgment per row, in order.
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>>;
+    fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>>;
+    /// Ends the pass after the last row.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// Returns the numbers by which the rule judged, after [`RulePass::finish`]; `None` for a rule without a number.
+    fn measured(&self) -> Option<MeasuredValues> {
+        None
+    }
+}
+
+/// Numbers by which a rule judged, for the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredValues {
+    /// Name of the number, such as `similarity of compared rows`.
+    pub name: &'static str,
+    /// The numbers.
+    pub values: Histogram,
+}
+
+/// Creates a pass that judges each row for itself.
+pub fn each_row<'a>(judge: impl FnMut(&Trajectory) -> Result<RuleVerdict> + 'a) -> Box<dyn RulePass + 'a> {
+    Box::new(EachRow(judge))
+}
+
+struct EachRow<F>(F);
+
+impl<F: FnMut(&Trajectory) -> Result<RuleVerdict>> RulePass for EachRow<F> {
+    fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>> {
+        rows.trajectories()?.iter().map(&mut self.0).collect()
+    }
 }
 
 /// The text of a row that a rule compares.
@@ -70,16 +165,21 @@ pub enum ComparedText {
 }
 
 impl ComparedText {
-    /// Returns the text of a row.
-    pub fn of(self, row: &Trajectory) -> String {
+    /// Writes the text of a row to an empty buffer.
+    pub fn write(self, messages: &MessageColumns<'_>, row: usize, text: &mut String) {
         match self {
-            Self::Question => question(row).to_string(),
-            Self::Conversation => row.messages.iter().map(|m| format!("{}\n{}\n", m.role, m.content)).collect(),
+            Self::Question => text.push_str(messages.question(row)),
+            Self::Conversation => {
+                for part in messages.of_row(row).flat_map(|(role, content)| [role, "\n", content, "\n"]) {
+                    text.push_str(part);
+                }
+            }
         }
     }
-}
-
-/// Returns the text of the first user message of a row, or an empty text without one.
-pub fn question(row: &Trajectory) -> &str {
-    row.messages.iter().find(|m| m.role == "user").map_or("", |m| &m.content)
+    /// Returns the text of a row.
+    pub fn of(self, messages: &MessageColumns<'_>, row: usize) -> String {
+        let mut text = String::new();
+        self.write(messages, row, &mut text);
+        text
+    }
 }

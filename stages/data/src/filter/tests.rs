@@ -1,11 +1,11 @@
 use super::*;
 use crate::testing::{environment, parts};
 use trainyard_chat::Models;
-use trainyard_envs::Environment;
+use trainyard_envs::{Environment, ToolHost};
 use trainyard_process::null_log;
-use trainyard_tables::{Message, Verdict};
+use trainyard_tables::{Message, Trajectory, Verdict};
 
-fn calculator() -> Box<dyn Environment> {
+pub(super) fn calculator() -> Box<dyn Environment> {
     environment(&json!({"kind": "math-problems", "tools": ["calculator"], "format": "code"}), 1).unwrap()
 }
 
@@ -19,6 +19,16 @@ fn with_question(id: &str, question: &str) -> Trajectory {
     row(id, &[("user", question), ("assistant", "5")])
 }
 
+/// Model with one token for each word, which cannot express `unsayable`.
+struct WordTokens;
+
+impl TokenCounter for WordTokens {
+    fn count(&self, row: &Trajectory) -> Result<usize> {
+        let words: Vec<&str> = row.messages.iter().flat_map(|message| message.content.split_whitespace()).collect();
+        if words.contains(&"unsayable") { Err(Error::data("unsayable")) } else { Ok(words.len()) }
+    }
+}
+
 /// Returns the verdicts of a rule.
 pub(super) fn verdicts(
     rule: &Value,
@@ -26,19 +36,42 @@ pub(super) fn verdicts(
     problems: &[Problem],
     evaluation: &[Problem],
 ) -> Result<Vec<RuleVerdict>> {
+    let size = if rows.len() < 10 { 2 } else { 16_384 };
+    verdicts_in_batches(rule, rows, (problems, evaluation), &[], size)
+}
+
+/// Returns the verdicts of a rule on batches of `size` rows; `rated` are files with attempts of another model.
+pub(super) fn verdicts_in_batches(
+    rule: &Value,
+    rows: &[Trajectory],
+    (problems, evaluation): (&[Problem], &[Problem]),
+    rated: &[PathBuf],
+    size: usize,
+) -> Result<Vec<RuleVerdict>> {
     let problems = problems.iter().map(|p| (p.id.clone(), p.clone())).collect();
     let scratch = tempfile::tempdir().unwrap();
     let environment = calculator();
     let context = RuleContext {
         problems: &problems,
         evaluation,
+        rated,
         environment: environment.as_ref(),
         scratch: scratch.path(),
         log: &null_log(),
         models: &Models::in_memory(),
+        host: &ToolHost::new(1),
+        tokens: Some(&WordTokens),
     };
-    let rows: Vec<&Trajectory> = rows.iter().collect();
-    registry::family().build(rule, &())?.judge(&rows, &context)
+    let rule = rules::registry::family().build(rule, &())?;
+    let mut pass = rule.start(&context)?;
+    let batches = |size: usize| rows.chunks(size).map(|rows| RuleRows::of(&rows.iter().collect::<Vec<_>>()));
+    if rule.observes() {
+        batches(size).try_for_each(|rows| pass.observe(&rows?))?;
+    }
+    let mut verdicts = Vec::new();
+    batches(size).try_for_each(|rows| pass.judge(&rows?).map(|more| verdicts.extend(more)))?;
+    pass.finish()?;
+    Ok(verdicts)
 }
 
 /// Returns a rule's reason codes, empty where the row is kept.
@@ -212,10 +245,13 @@ fn all_problems_with_the_rules_are_reported_and_located() {
         {"kind": "decontaminate", "methods": [], "coverage": 0},
         "exact",
         {"kind": "expression"},
+        {"kind": "diversity", "by": "problems", "max_per_group": 0},
+        {"kind": "pass_rate", "min": 0.5, "max": -1},
+        {"kind": "rank", "by": []},
     ]);
     let config = json!({"rules": rules, "environment": {"kind": "word-problems", "max_turns": 0}});
     let parts = parts();
-    let filter = FilterStage { rules: parts.rules.clone(), envs: parts.envs.clone() };
+    let filter = FilterStage { rules: parts.rules.clone(), envs: parts.envs.clone(), open_tokens: None };
     let problems = trainyard_api::erase(filter).validate(&config);
     let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
     let expected = [
@@ -225,6 +261,11 @@ fn all_problems_with_the_rules_are_reported_and_located() {
         "/rules/2/coverage",
         "/rules/3",
         "/rules/4",
+        "/rules/5/by",
+        "/rules/5/max_per_group",
+        "/rules/6/max",
+        "/rules/6/min",
+        "/rules/7/by",
         "/environment/max_turns",
     ];
     assert_eq!(pointers, expected);
@@ -268,7 +309,9 @@ fn programs_keep_and_reject_rows() {
     let verdicts = r#"rows='[{"keep":true},{"keep":false,"reason":"rude"},{"error":{"type":"E","message":"m"}}]'"#;
     let mut skipping = program(verdicts);
     skipping["on_error"] = json!("skip");
-    assert_eq!(judge(skipping, &rows, &[], &[]), ["", "rejected", ""], "an exception keeps the row");
+    let judged = verdicts_in_batches(&skipping, &rows, (&[], &[]), &[], 3).unwrap();
+    let codes = judged.iter().map(|it| if let RuleVerdict::Reject { code, .. } = it { code } else { "" });
+    assert_eq!(codes.collect::<Vec<_>>(), ["", "rejected", ""], "an exception keeps the row");
     refuses(program(r#"rows='[{"error":{"type":"ValueError","message":"bad"}}]'"#), "row `a`: ValueError: bad");
     refuses(program("rows='[{}]'"), "for a rule");
     refuses(program("exit 3"), "exited with status 3");
@@ -278,27 +321,68 @@ fn programs_keep_and_reject_rows() {
 fn rows_keep_their_verdicts_and_counts_add_up() {
     let mut rows =
         vec![with_question("a", "q"), with_question("b", "q"), row("c", &[("user", "q"), ("assistant", "")])];
+    let before = Verdict { rule: "earlier".into(), keep: true, reason: "why".into() };
+    rows[1].verdicts = vec![before.clone()];
+    let mut rejected_before = with_question("d", "other");
+    rejected_before.verdicts = vec![Verdict { keep: false, ..before.clone() }];
+    rows.push(rejected_before.clone());
     let environment = calculator();
     let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str| scratch.path().join(name);
+    let files = [file("first"), file("second")];
+    trainyard_tables::write_trajectories(&files[0], &rows[..2]).unwrap();
+    trainyard_tables::write_trajectories(&files[1], &rows[2..]).unwrap();
     let context = RuleContext {
         problems: &BTreeMap::new(),
         evaluation: &[],
+        rated: &[],
         environment: environment.as_ref(),
         scratch: scratch.path(),
         log: &null_log(),
         models: &Models::in_memory(),
+        host: &ToolHost::new(1),
+        tokens: None,
     };
-    let rules =
-        ["format", "exact_duplicates"].map(|kind| registry::family().build(&json!({"kind": kind}), &()).unwrap());
-    let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &context).unwrap()).collect();
-    assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 1)]);
-    assert_eq!(
-        rows[1].verdicts.last().unwrap(),
-        &Verdict { rule: "exact_duplicates".into(), keep: false, reason: "duplicate: of a".into() }
-    );
-    assert_eq!(rows[2].verdicts.len(), 1);
-    let report = report::report(3, 1, &counts);
+    let rules = [
+        json!("format"),
+        json!({"kind": "expression", "keep": "length(id) <= max(length(id))"}),
+        json!("exact_duplicates"),
+    ];
+    let rules = rules.map(|rule| rules::registry::family().build(&rule, &()).unwrap());
+    let mut passes = FilterPasses::start(&rules, RowFiles::strict(&files), &context).unwrap();
+    passes.run([&file("kept"), &file("rejected")], |_| Ok(())).unwrap();
+    let counts = passes.verdicts().counts();
+    assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 0), (2, 1)]);
+    let read = |name: &str| trainyard_tables::read_trajectories(&file(name)).unwrap();
+    let verdict = |rule: &str, keep: bool, reason: &str| Verdict { rule: rule.into(), keep, reason: reason.into() };
+    let kept = Trajectory {
+        verdicts: ["format", "expression", "exact_duplicates"].map(|rule| verdict(rule, true, "")).to_vec(),
+        ..rows[0].clone()
+    };
+    assert_eq!(read("kept"), [kept]);
+    let rejected = read("rejected");
+    let own = [("format", true, ""), ("expression", true, ""), ("exact_duplicates", false, "duplicate: of a")];
+    let own = own.map(|(rule, keep, reason)| verdict(rule, keep, reason));
+    assert_eq!(rejected[0].verdicts, [vec![before], own.to_vec()].concat());
+    assert_eq!(rejected[1].verdicts.len(), 1);
+    assert_eq!(rejected[2], rejected_before);
+    let report = report::report(4, 1, counts, &[]);
     report.validate().unwrap();
     assert_eq!(report.metrics["rejected_exact_duplicates"].value, 1.0);
-    assert!(report::first_reasons(&counts).contains("format (no_answer): 1"));
+    assert!(report::first_reasons(counts).contains("format (no_answer): 1"));
+    let table = |title: &str| {
+        let table = report.tables.iter().find(|table| table.title.starts_with(title)).unwrap();
+        serde_json::to_value(&table.rows).unwrap()
+    };
+    let first = json!([
+        ["(an earlier stage)", 1.0, 0.25],
+        ["format", 1.0, 0.25],
+        ["expression", 0.0, 0.0],
+        ["exact_duplicates", 1.0, 0.25],
+        ["(no rule)", 1.0, 0.25],
+    ]);
+    assert_eq!(table("Rows by the rule"), first);
+    let detail = "the last message is not an answer";
+    let examples = json!([["format", "no_answer", "c", detail], ["exact_duplicates", "duplicate", "b", "of a"]]);
+    assert_eq!(table("Examples"), examples);
 }

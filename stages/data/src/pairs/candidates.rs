@@ -1,7 +1,7 @@
 //! Groups the rows that may be paired by problem and prompt.
 
 use super::config::{PairCriterion, PairsConfig};
-use crate::io;
+use crate::row_mask::row_mask;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_core::{Error, Result};
@@ -24,7 +24,7 @@ pub struct PairCandidates {
 pub fn rows(all: Vec<Trajectory>, config: &PairsConfig, scratch: &Path) -> Result<PairCandidates> {
     let selected = match &config.r#where {
         None => vec![true; all.len()],
-        Some(expression) => io::trajectory_mask(&all.iter().collect::<Vec<_>>(), expression, scratch)?,
+        Some(expression) => row_mask(&all.iter().collect::<Vec<_>>(), expression, scratch)?,
     };
     expect_component(&all, config)?;
     let mut rows = PairCandidates::default();

@@ -4,6 +4,7 @@
 use super::scorer::{ScoringContext, StepScorer, turns};
 use crate::custom_rows::{RowQuery, query_rows};
 use serde_json::Value;
+use std::cell::Cell;
 use trainyard_core::{Error, Result};
 use trainyard_envs::programs::{CustomCodeOptions, CustomCodePage, CustomCodeRole, CustomRoleOptions};
 use trainyard_process::ProgramOptions;
@@ -49,6 +50,7 @@ impl<P: CustomCodeOptions> StepScorer for CustomStepScorer<P> {
             skipped: "has no labels",
             problems: context.problems,
             log: context.log,
+            is_logged: &Cell::new(false),
         };
         let labels = query_rows(&query, rows, |row, response| read(response, turns(row)))?;
         Ok(rows.iter().zip(labels).map(|(row, labels)| labels.unwrap_or_else(|| vec![None; turns(row)])).collect())

@@ -1,0 +1,93 @@
+//! Implements the rule `expression`: keeps the rows for which a SQL expression over the columns is true, such as
+//! `tool_errors <= 1 and level < 4`.
+
+use crate::filter::rows::RuleRows;
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::row_expression::{self, RowTable};
+use crate::row_mask::{batch_mask, needed_columns, parse_expression};
+use arrow_array::RecordBatch;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, Result};
+use trainyard_query::FilterExpression;
+use trainyard_tables::{ExtraColumns, TableRow as _, Trajectory};
+
+/// Keeps the rows for which an expression is true; null counts as false.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExpressionRule {
+    /// A SQL expression over the columns of trajectories.
+    pub keep: String,
+}
+
+impl PartOptions for ExpressionRule {
+    const KIND: &'static str = "expression";
+    const SUMMARY: &'static str = "keeps rows for which a SQL expression is true";
+    const DOC: &'static str = "Keeps the rows for which the SQL expression `keep` over the columns of trajectories is\n\
+        true, as in `tool_errors <= 1 and level < 4`. Null counts as false; other values that are not booleans are\n\
+        errors. Reason: not_true.";
+    fn check(&self) -> Vec<OptionProblem> {
+        row_expression::problems(RowTable::Trajectories, "/keep", &self.keep)
+    }
+}
+
+impl FilterRule for ExpressionRule {
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+    fn columns(&self) -> RuleColumns {
+        let parsed = FilterExpression::parse(&self.keep);
+        parsed.map_or(RuleColumns::All, |it| RuleColumns::Named(needed_columns::<Trajectory>(&it)))
+    }
+    fn observes(&self) -> bool {
+        FilterExpression::parse(&self.keep).is_ok_and(|it| it.needs_all_rows(&Trajectory::schema(ExtraColumns::ALL)))
+    }
+    fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
+        let pass = ExpressionPass {
+            expression: parse_expression::<Trajectory>(&self.keep)?,
+            keep: &self.keep,
+            file: context.new_file("expression"),
+            observes: self.observes(),
+            observed: Vec::new(),
+            mask: None,
+        };
+        Ok(Box::new(pass))
+    }
+}
+
+struct ExpressionPass<'a> {
+    expression: FilterExpression,
+    keep: &'a str,
+    /// Temporary file for SQLite.
+    file: PathBuf,
+    observes: bool,
+    /// Rows whose values decide about each other, until the first is judged.
+    observed: Vec<RecordBatch>,
+    /// Values for the observed rows that are not judged yet.
+    mask: Option<std::vec::IntoIter<bool>>,
+}
+
+impl RulePass for ExpressionPass<'_> {
+    fn observe(&mut self, rows: &RuleRows) -> Result<()> {
+        self.observed.push(rows.batch().clone());
+        Ok(())
+    }
+    fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>> {
+        let evaluate = |batches: &[RecordBatch]| batch_mask(batches, &self.expression, &self.file);
+        let mask: Vec<bool> = match (&mut self.mask, self.observes) {
+            (_, false) => evaluate(std::slice::from_ref(rows.batch()))?,
+            (Some(mask), true) => mask.take(rows.len()).collect(),
+            (None, true) => {
+                let mut mask = evaluate(&std::mem::take(&mut self.observed))?.into_iter();
+                let first = mask.by_ref().take(rows.len()).collect();
+                self.mask = Some(mask);
+                first
+            }
+        };
+        let verdict =
+            |keep| if keep { RuleVerdict::Keep } else { RuleVerdict::reject("not_true", self.keep.to_string()) };
+        Ok(mask.into_iter().map(verdict).collect())
+    }
+}
