@@ -1,4 +1,4 @@
-//! Computes over tables as polars frames: scans of Parquet files, and filter expressions as masks.
+//! Computes over tables as polars frames: filter expressions as masks, and groups of large tables.
 //!
 //! The only home of polars. Files are read by `trainyard_tables`; their batches become frames by Arrow's C data
 //! interface, without a copy. A filter expression is SQL as `trainyard_query` reads it: what has the same meaning as a
@@ -10,7 +10,6 @@ pub mod exchange;
 mod groups;
 pub mod mask;
 pub mod query;
-pub mod scan;
 #[cfg(test)]
 mod tests;
 mod translate;
@@ -18,6 +17,5 @@ mod translate;
 mod translation_tests;
 
 pub use exchange::{batch_of, frame_of};
-pub use mask::{Batches, batch_mask, file_mask, mask};
+pub use mask::{Batches, mask};
 pub use query::query;
-pub use scan::FrameScan;

@@ -6,10 +6,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use polars::prelude::IntoLazy;
-use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_query::{ColumnFlattener, FilterExpression};
-use trainyard_tables::{BatchBounds, GroupReader, read_schema};
 
 /// Batches of a table, in order.
 pub type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch>> + 'a>;
@@ -39,22 +37,8 @@ pub fn mask<'a>(
     Ok(Some(mask))
 }
 
-/// Evaluates an expression for each row of a Parquet file: in frames if it can be translated, else in SQLite.
-///
-/// Errors: those of [`FilterExpression::mask`].
-pub fn file_mask(expression: &FilterExpression, path: &Path) -> Result<Vec<bool>> {
-    let read = |columns: &[String]| -> Result<Batches<'static>> {
-        Ok(Box::new(GroupReader::open(path, Some(columns), BatchBounds::default())?))
-    };
-    let schema = read_schema(path)?;
-    match mask(expression, &schema, &read)? {
-        Some(mask) => Ok(mask),
-        None => expression.mask(path),
-    }
-}
-
 /// Evaluates an expression over one batch of flat columns. Returns `None` if SQLite must answer.
-pub fn batch_mask(expression: &FilterExpression, flat: &RecordBatch) -> Result<Option<BooleanArray>> {
+fn batch_mask(expression: &FilterExpression, flat: &RecordBatch) -> Result<Option<BooleanArray>> {
     let mut columns = TranslationColumns::new(flat);
     let Some(condition) = translate(expression.condition(), &mut columns) else { return Ok(None) };
     let used = columns.into_used()?;

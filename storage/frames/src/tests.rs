@@ -1,11 +1,11 @@
-//! Tests that scans and conversions keep every cell.
+//! Tests that conversions keep every cell, and that groups are those of SQLite.
 
 use super::*;
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, RecordBatch};
 use std::path::{Path, PathBuf};
 use trainyard_query::{GroupedStatement, QueryLimits};
-use trainyard_tables::{BatchBounds, BatchReader, BatchWriter, Message, TableBuilder, Trajectory, write_trajectories};
+use trainyard_tables::{BatchReader, BatchWriter, Message, TableBuilder, Trajectory, write_trajectories};
 
 fn row(i: u32) -> Trajectory {
     Trajectory {
@@ -67,34 +67,6 @@ fn empty_batches_and_batches_without_columns_keep_their_height() {
         let back = batch_of(&frame_of(&part).unwrap()).unwrap();
         assert_eq!((back.num_rows(), back.num_columns()), (part.num_rows(), part.num_columns()));
     }
-}
-
-/// Returns the height of each frame.
-fn heights(path: &Path, columns: &[&str], bounds: BatchBounds) -> Vec<(usize, Vec<String>)> {
-    let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
-    let scan = FrameScan::open(path, Some(&columns), bounds).unwrap();
-    scan.map(|frame| {
-        let frame = frame.unwrap();
-        (frame.height(), frame.get_column_names().iter().map(ToString::to_string).collect())
-    })
-    .collect()
-}
-
-#[test]
-fn a_scan_reads_named_columns_in_frames_of_bounded_size() {
-    let (_folder, path) = table(20_000);
-    let named = |height| (height, vec!["id".to_string(), "level".to_string()]);
-    // Row groups have 16,384 rows.
-    let read = heights(&path, &["level", "none", "id"], BatchBounds::default());
-    assert_eq!(read, [named(16_384), named(3_616)]);
-    let bounds = BatchBounds { rows: 10_000, ..BatchBounds::default() };
-    assert_eq!(heights(&path, &["level", "id"], bounds), [named(10_000), named(6_384), named(3_616)]);
-}
-
-#[test]
-fn a_missing_file_is_an_error_that_names_it() {
-    let error = FrameScan::open(Path::new("/nowhere/data.parquet"), None, BatchBounds::default()).err().unwrap();
-    assert!(error.message.contains("/nowhere/data.parquet"), "{error}");
 }
 
 /// Writes 5,000 rows with nulls, booleans and texts in batches of 100.

@@ -1,6 +1,6 @@
 //! Compares translated expressions with SQLite's answers, over random expressions and rows.
 
-use crate::mask::{Batches, file_mask, mask};
+use crate::mask::{Batches, mask};
 use arrow_array::builder::{ListBuilder, UInt16Builder};
 use arrow_array::types::{Float32Type, Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, PrimitiveArray};
@@ -225,7 +225,7 @@ fn truth(row: &Cells, text: &str) -> (Option<bool>, bool) {
     write(&path, std::slice::from_ref(row));
     let expression = FilterExpression::parse(text).unwrap();
     let by_frames = translated(&expression, &path).map(|mask| mask[0]);
-    (by_frames, file_mask(&expression, &path).unwrap()[0])
+    (by_frames, expression.mask(&path).unwrap()[0])
 }
 
 #[test]

@@ -51,10 +51,6 @@ impl<'a> FilterPasses<'a> {
         };
         Ok(Self { rules: rules.iter().map(|rule| start(rule.as_ref())).collect::<Result<_>>()?, files, verdicts })
     }
-    /// Returns the files that the rows are read from.
-    pub fn files(&self) -> &RowFiles<'a> {
-        &self.files
-    }
     /// Returns the verdicts so far.
     pub fn verdicts(&self) -> &RowVerdicts {
         &self.verdicts

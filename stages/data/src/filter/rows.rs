@@ -57,7 +57,8 @@ impl RuleRows {
         let integers = column.and_then(|column| column.as_primitive_opt::<UInt32Type>());
         let integers = integers.map(|numbers| numbers.values().iter().map(|number| f64::from(*number)).collect());
         let numbers = floats.map(|numbers| numbers.values().to_vec()).or(integers);
-        numbers.ok_or_else(|| Error::bug(format!("a rule reads numbers in `{name}`, which has none")))
+        numbers
+            .ok_or_else(|| Error::bug(format!("a rule reads numbers from `{name}`, which is not a column of numbers")))
     }
     /// Returns the same rows with these columns and `id`, as far as they are present. Errors: bug.
     pub fn part(&self, names: &[&str]) -> Result<Self> {

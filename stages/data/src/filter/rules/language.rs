@@ -167,7 +167,7 @@ impl PartOptions for LanguageRule {
         of them were possible, it was right for 99% of texts of more than 100 characters, 97% of 51 to 100, 92% of\n\
         21 to 50 and 79% of up to 20 (the benchmark of whichlang 0.1.1). Code and names mislead it. The language of a\n\
         text with fewer letters than `min_letters`, or that is found with less than `confidence`, is unknown, and\n\
-        `unknown` decides: keep or reject. Related languages, such as Danish and Norwegian, are told apart with\n\
+        `unknown` decides: keep or reject. Related languages, such as Danish and Norwegian, are distinguished with\n\
         little confidence: name both. Reasons: other_language (with the code and the confidence), unknown_language.";
     fn check(&self) -> Vec<OptionProblem> {
         let unknown = |(i, code): (usize, &String)| {

@@ -62,7 +62,7 @@ impl PartOptions for PersonalDataRule {
         `action: mask` each is replaced by its kind, such as `[EMAIL]`, for the rules after this one and in the\n\
         outputs; with `action: reject` the row is rejected. Rows with token ids are never edited: with either action\n\
         they are rejected. A verdict has the kinds and their numbers, never the data.\n\n\
-        The rule prefers to miss data over changing what is none: versions (`1.2.3.4`), decimals, dates, formulas\n\
+        The rule rather misses data than changes other text: versions (`1.2.3.4`), decimals, dates, formulas\n\
         and code are left alone. Names of persons and postal addresses are not found. Reason: personal_data.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
