@@ -33,12 +33,8 @@ pub use token_counter::{OpenTokenCounter, TokenCounter};
 
 use crate::facts;
 use crate::io;
-use crate::row_expression::{self, RowTable};
 use passes::FilterPasses;
 use reading::{RowErrorPolicy, RowFiles};
-use rules::diversity::Diversity;
-use rules::expression::ExpressionRule;
-use rules::{pass_rate, tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -46,7 +42,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Family, InputArtifact, PartOptions as _, Ports, PreparedOptions, Slot, Stage, StageContext, port};
+use trainyard_api::{Family, InputArtifact, Ports, PreparedOptions, Slot, Stage, StageContext, port};
 use trainyard_core::{
     ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, OptionProblem, Producers, Result, WiredInputs,
 };
@@ -240,24 +236,24 @@ impl PreparedOptions for PreparedFilter {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
     }
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
-        let rules = self.config.rules.iter().enumerate();
-        let rules = rules.filter_map(|(i, rule)| pass_rate::unwired(&format!("/rules/{i}"), rule, inputs));
-        rules.chain(tokens::unwired(&self.rules, inputs)).collect()
+        self.of_each_rule(|rule| rule.problems_with(inputs))
     }
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
-        let warnings = |(i, rule): (usize, &Value)| {
-            let option = match rule["kind"].as_str()? {
-                ExpressionRule::KIND => "keep",
-                Diversity::KIND => "by",
-                _ => return None,
-            };
-            let (pointer, text) = (format!("/rules/{i}/{option}"), rule[option].as_str()?);
-            Some(row_expression::warnings(RowTable::Trajectories, &pointer, text, inputs, "trajectories"))
-        };
-        self.config.rules.iter().enumerate().filter_map(warnings).flatten().collect()
+        self.of_each_rule(|rule| rule.warnings_with(inputs))
     }
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         facts::of_rows(inputs, "trajectories", ["kept", "rejected"])
+    }
+}
+
+impl PreparedFilter {
+    /// Returns the problems of all rules that have valid options, by pointers into the options of the stage.
+    fn of_each_rule(&self, problems: impl Fn(&dyn FilterRule) -> Vec<OptionProblem>) -> Vec<OptionProblem> {
+        let of_rule = |(i, rule): (usize, &Slot<dyn FilterRule>)| {
+            let found = rule.build(&()).map(|rule| problems(rule.as_ref())).unwrap_or_default();
+            found.into_iter().map(move |it| OptionProblem { pointer: format!("/rules/{i}{}", it.pointer), ..it })
+        };
+        self.rules.iter().enumerate().flat_map(of_rule).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainyard_chat::Models;
-use trainyard_core::Result;
+use trainyard_core::{OptionProblem, Result, WiredInputs};
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_process::ProgramLog;
 use trainyard_tables::{MessageColumns, Problem, Trajectory};
@@ -108,6 +108,14 @@ pub trait FilterRule: Send + Sync {
     /// Whether the rule may edit rows ([`RuleVerdict::Edit`]).
     fn edits(&self) -> bool {
         false
+    }
+    /// Returns what is wrong with the rule for the inputs that are wired, by pointers into its options.
+    fn problems_with(&self, _inputs: &WiredInputs) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+    /// Returns what may be wrong with the rule for the inputs that are wired, by pointers into its options.
+    fn warnings_with(&self, _inputs: &WiredInputs) -> Vec<OptionProblem> {
+        Vec::new()
     }
     /// Starts to judge the rows of a stage. Errors: an input that the rule requires is missing.
     fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>>;

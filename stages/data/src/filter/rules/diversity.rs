@@ -5,11 +5,12 @@ use crate::filter::row_groups::GroupKey;
 use crate::filter::row_scores::RowScore;
 use crate::filter::rows::RuleRows;
 use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::row_expression::{self, RowTable};
 use crate::text::shortened;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem, Result};
+use trainyard_core::{Chance, OptionProblem, Result, WiredInputs};
 use trainyard_envs::ToolFormat;
 
 /// The rows of a group that are kept.
@@ -93,6 +94,10 @@ impl FilterRule for Diversity {
     }
     fn observes(&self) -> bool {
         self.prefer != PreferredRows::First
+    }
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let GroupKey::Column(name) = &self.by else { return Vec::new() };
+        row_expression::warnings(RowTable::Trajectories, "/by", name, inputs, "trajectories")
     }
     fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let format = context.environment.format();

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, Result};
+use trainyard_core::{OptionProblem, Result, WiredInputs};
 use trainyard_query::FilterExpression;
 use trainyard_tables::{ExtraColumns, TableRow as _, Trajectory};
 
@@ -43,6 +43,9 @@ impl FilterRule for ExpressionRule {
     }
     fn observes(&self) -> bool {
         FilterExpression::parse(&self.keep).is_ok_and(|it| it.needs_all_rows(&Trajectory::schema(ExtraColumns::ALL)))
+    }
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        row_expression::warnings(RowTable::Trajectories, "/keep", &self.keep, inputs, "trajectories")
     }
     fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let pass = ExpressionPass {

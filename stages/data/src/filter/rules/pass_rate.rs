@@ -6,7 +6,6 @@ use crate::filter::rows::RuleRows;
 use crate::filter::rule::{FilterRule, MeasuredValues, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
 
@@ -93,15 +92,6 @@ impl PartOptions for PassRate {
     }
 }
 
-/// Reports the options of a rule `pass_rate`, at the pointer `rule`, that count the attempts of an input that is not
-/// wired.
-pub fn unwired(rule: &str, options: &Value, inputs: &WiredInputs) -> Option<OptionProblem> {
-    let needs_rated = options["kind"] == PassRate::KIND && options["attempts"] == "rated";
-    let is_wired = inputs.get("rated").is_some_and(|count| *count > 0);
-    let problem = || OptionProblem::new(format!("{rule}/attempts"), UNWIRED[0]).help(UNWIRED[1]);
-    (needs_rated && !is_wired).then(problem)
-}
-
 impl FilterRule for PassRate {
     fn kind(&self) -> &'static str {
         Self::KIND
@@ -114,6 +104,11 @@ impl FilterRule for PassRate {
     }
     fn observes(&self) -> bool {
         self.attempts == AttemptSource::Rows
+    }
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let is_wired = inputs.get("rated").is_some_and(|count| *count > 0);
+        let is_missing = self.attempts == AttemptSource::Rated && !is_wired;
+        is_missing.then(|| OptionProblem::new("/attempts", UNWIRED[0]).help(UNWIRED[1])).into_iter().collect()
     }
     fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let mut counts = AttemptCounts::new(&self.reward, self.threshold);

@@ -6,7 +6,7 @@ use crate::filter::token_counter::TokenCounter;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_api::{PartOptions, Slot};
+use trainyard_api::PartOptions;
 use trainyard_core::{Error, ErrorKind, OptionProblem, Result, WiredInputs};
 use trainyard_tables::Trajectory;
 
@@ -42,22 +42,17 @@ impl PartOptions for TokensRule {
     }
 }
 
-/// Returns the rules of this kind, if no model is wired.
-pub fn unwired(rules: &[Slot<dyn FilterRule>], inputs: &WiredInputs) -> Vec<OptionProblem> {
-    if inputs.get("model").is_some_and(|count| *count > 0) {
-        return Vec::new();
-    }
-    let rules = rules.iter().enumerate().filter(|(_, rule)| rule.kind() == TokensRule::KIND);
-    let problem = |i: usize| OptionProblem::new(format!("/rules/{i}"), "the rule `tokens` needs a model");
-    rules.map(|(i, _)| problem(i).help("wire the input `model`")).collect()
-}
-
 impl FilterRule for TokensRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
     fn columns(&self) -> RuleColumns {
         RuleColumns::named(&["messages", "tools", "environment_tools"])
+    }
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        let is_wired = inputs.get("model").is_some_and(|count| *count > 0);
+        let problem = || OptionProblem::new("", "the rule `tokens` needs a model").help("wire the input `model`");
+        (!is_wired).then(problem).into_iter().collect()
     }
     fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let tokens = context.tokens.ok_or_else(|| {
