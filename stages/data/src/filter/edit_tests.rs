@@ -7,13 +7,14 @@ use trainyard_process::null_log;
 use trainyard_tables::{Message, Trajectory, Verdict};
 
 /// Rows of a finished stage, or its error.
-struct Done {
-    kept: Vec<Trajectory>,
-    rejected: Vec<Trajectory>,
-    counts: Vec<Count>,
+pub(super) struct Done {
+    pub kept: Vec<Trajectory>,
+    pub rejected: Vec<Trajectory>,
+    pub counts: Vec<Count>,
 }
 
-fn filtered(rules: &[Box<dyn FilterRule>], files: &[&[Trajectory]]) -> Result<Done> {
+/// Judges files by rules as the stage does.
+pub(super) fn filtered(rules: &[Box<dyn FilterRule>], files: &[&[Trajectory]]) -> Result<Done> {
     let environment = calculator();
     let scratch = tempfile::tempdir().unwrap();
     let file = |name: &str| scratch.path().join(name);

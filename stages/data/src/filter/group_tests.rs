@@ -1,5 +1,6 @@
 //! Tests the rules that compare the rows of a group: `diversity`, `pass_rate` and `rank`.
 
+use super::edit_tests::filtered;
 use super::tests::{verdicts, verdicts_in_batches};
 use super::*;
 use proptest::prelude::*;
@@ -166,26 +167,8 @@ fn the_best_rows_of_each_problem_are_kept() {
 
 /// Returns the counts of rules that judged rows one after the other.
 fn counts(rules: &[Value], rows: &[Trajectory]) -> Vec<Count> {
-    let folder = tempfile::tempdir().unwrap();
-    let [input, kept, rejected] = ["rows", "kept", "rejected"].map(|name| folder.path().join(name));
-    write_trajectories(&input, rows).unwrap();
-    let environment = crate::testing::environment(&word_problems::default_options(), 1).unwrap();
-    let context = RuleContext {
-        problems: &BTreeMap::new(),
-        evaluation: &[],
-        rated: &[],
-        environment: environment.as_ref(),
-        scratch: folder.path(),
-        log: &trainyard_process::null_log(),
-        models: &trainyard_chat::Models::in_memory(),
-        host: &ToolHost::new(1),
-        tokens: None,
-    };
     let rules: Vec<_> = rules.iter().map(|rule| rules::registry::family().build(rule, &()).unwrap()).collect();
-    let files = [input];
-    let mut passes = FilterPasses::start(&rules, RowFiles::strict(&files), &context).unwrap();
-    passes.run([&kept, &rejected], |_| Ok(())).unwrap();
-    passes.verdicts().counts().to_vec()
+    filtered(&rules, &[rows]).unwrap().counts
 }
 
 /// Returns the rows of the report's table whose title begins like this.

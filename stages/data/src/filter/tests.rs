@@ -1,3 +1,4 @@
+use super::edit_tests::{Done, filtered};
 use super::*;
 use crate::testing::{environment, parts};
 use trainyard_chat::Models;
@@ -326,50 +327,29 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     let mut rejected_before = with_question("d", "other");
     rejected_before.verdicts = vec![Verdict { keep: false, ..before.clone() }];
     rows.push(rejected_before.clone());
-    let environment = calculator();
-    let scratch = tempfile::tempdir().unwrap();
-    let file = |name: &str| scratch.path().join(name);
-    let files = [file("first"), file("second")];
-    trainyard_tables::write_trajectories(&files[0], &rows[..2]).unwrap();
-    trainyard_tables::write_trajectories(&files[1], &rows[2..]).unwrap();
-    let context = RuleContext {
-        problems: &BTreeMap::new(),
-        evaluation: &[],
-        rated: &[],
-        environment: environment.as_ref(),
-        scratch: scratch.path(),
-        log: &null_log(),
-        models: &Models::in_memory(),
-        host: &ToolHost::new(1),
-        tokens: None,
-    };
     let rules = [
         json!("format"),
         json!({"kind": "expression", "keep": "length(id) <= max(length(id))"}),
         json!("exact_duplicates"),
     ];
     let rules = rules.map(|rule| rules::registry::family().build(&rule, &()).unwrap());
-    let mut passes = FilterPasses::start(&rules, RowFiles::strict(&files), &context).unwrap();
-    passes.run([&file("kept"), &file("rejected")], |_| Ok(())).unwrap();
-    let counts = passes.verdicts().counts();
+    let Done { kept, rejected, counts } = filtered(&rules, &[&rows[..2], &rows[2..]]).unwrap();
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 0), (2, 1)]);
-    let read = |name: &str| trainyard_tables::read_trajectories(&file(name)).unwrap();
     let verdict = |rule: &str, keep: bool, reason: &str| Verdict { rule: rule.into(), keep, reason: reason.into() };
-    let kept = Trajectory {
+    let expected = Trajectory {
         verdicts: ["format", "expression", "exact_duplicates"].map(|rule| verdict(rule, true, "")).to_vec(),
         ..rows[0].clone()
     };
-    assert_eq!(read("kept"), [kept]);
-    let rejected = read("rejected");
+    assert_eq!(kept, [expected]);
     let own = [("format", true, ""), ("expression", true, ""), ("exact_duplicates", false, "duplicate: of a")];
     let own = own.map(|(rule, keep, reason)| verdict(rule, keep, reason));
     assert_eq!(rejected[0].verdicts, [vec![before], own.to_vec()].concat());
     assert_eq!(rejected[1].verdicts.len(), 1);
     assert_eq!(rejected[2], rejected_before);
-    let report = report::report(4, 1, counts, &[]);
+    let report = report::report(4, 1, &counts, &[]);
     report.validate().unwrap();
     assert_eq!(report.metrics["rejected_exact_duplicates"].value, 1.0);
-    assert!(report::first_reasons(counts).contains("format (no_answer): 1"));
+    assert!(report::first_reasons(&counts).contains("format (no_answer): 1"));
     let table = |title: &str| {
         let table = report.tables.iter().find(|table| table.title.starts_with(title)).unwrap();
         serde_json::to_value(&table.rows).unwrap()
