@@ -3,7 +3,6 @@
 //! The script of a shell starts this program with [`VARIABLE`] for every word that it completes. So a completion reads
 //! few files, only of a local store, and ends within [`TIME`]; an error yields no names and no message.
 
-use crate::names::{self, LATEST, LATEST_SUCCESS};
 use crate::shipped::{self, ShippedFiles};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
@@ -19,6 +18,7 @@ use trainyard_engine::fold::RunView;
 use trainyard_spec::extends::{Loader, TextIndex};
 use trainyard_spec::files::absolute;
 use trainyard_spec::{FileSystem as _, LocalFileSystem, Sources};
+use trainyard_views::find::{self, LATEST, LATEST_SUCCESS};
 
 /// Environment variable with the shell that requests a completion.
 const VARIABLE: &str = "TRAINYARD_COMPLETE";
@@ -137,8 +137,8 @@ fn run_names(start: &str) -> Vec<String> {
 fn view(run: &str) -> Option<RunView> {
     let session = open()?;
     within(&session, async {
-        let run = names::run(&session.store, run).await?;
-        names::view(&session.store, &run).await
+        let run = find::run(&session.store, run).await?;
+        find::view(&session.store, &run).await
     })
 }
 

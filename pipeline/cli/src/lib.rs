@@ -16,7 +16,6 @@ mod compiled;
 mod complete;
 mod exit;
 mod logging;
-mod names;
 mod output;
 pub mod prelude;
 mod session;

@@ -24,7 +24,7 @@ pub(crate) fn query_from(large: u64, tables: &[(&str, &Path)], sql: &str, limits
     let named = table_names(sql)?;
     if let [name] = named.as_slice()
         && let Some((_, path)) = tables.iter().find(|(table, _)| table.eq_ignore_ascii_case(name))
-        && row_count(path)? >= large
+        && row_count(*path)? >= large
         && let Some(result) = grouped(path, sql, limits.rows)?
     {
         return Ok(result);

@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::json::{CellLimits, cell_as_json};
-use trainyard_tables::{BatchReader, ReadSlice, read_schema};
+use trainyard_tables::{BatchReader, ReadSlice, TableSource, read_schema};
 
 /// Limits of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,20 +48,25 @@ impl QueryDatabase {
     /// Loads the wanted columns of a Parquet file. Returns the flat columns of the table.
     ///
     /// Errors: those of reading the file; invalid when its columns are larger than the remaining limit.
-    pub fn load(&mut self, table: &str, path: &Path, selection: &ColumnSelection) -> Result<Vec<(String, CellKind)>> {
-        let file_schema = read_schema(path)?;
+    pub fn load(
+        &mut self,
+        table: &str,
+        source: &TableSource,
+        selection: &ColumnSelection,
+    ) -> Result<Vec<(String, CellKind)>> {
+        let file_schema = read_schema(source)?;
         let names = selection.columns(&file_schema);
-        let reader = BatchReader::open_part(path, &ReadSlice { columns: Some(&names), ..ReadSlice::default() })?;
+        let reader = BatchReader::open_part(source, &ReadSlice { columns: Some(&names), ..ReadSlice::default() })?;
         let schema = reader.schema();
-        let flattening = ColumnFlattener::of_file(path, &schema)?;
+        let flattening = ColumnFlattener::of_file(source, &schema)?;
         let mut columns = flattening.columns();
-        let of_meta = meta_columns(path, &schema, &columns)?;
-        let unusable = |e: Sqlite| crate::error::query_error(&format!("the table {}", path.display()), &e);
+        let of_meta = meta_columns(source, &schema, &columns)?;
+        let unusable = |e: Sqlite| crate::error::query_error(&format!("the table {}", source.path().display()), &e);
         self.create(table, &columns, &of_meta).map_err(unusable)?;
         for batch in reader {
             let batch = batch?;
             let size = batch.get_array_memory_size() as u64;
-            self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(|| too_large(path))?;
+            self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(|| too_large(source.path()))?;
             self.insert(table, &flattening.apply(&batch)?).map_err(unusable)?;
         }
         columns.extend(of_meta.into_iter().map(|column| (column.name, column.kind)));
@@ -104,11 +109,11 @@ fn open() -> Result<Connection, Sqlite> {
 }
 
 /// Returns the SQL names of the columns of a Parquet file.
-pub(crate) fn column_names(path: &Path) -> Result<Vec<String>> {
-    let schema = read_schema(path)?;
-    let flattening = ColumnFlattener::of_file(path, &schema)?;
+pub(crate) fn column_names(source: &TableSource) -> Result<Vec<String>> {
+    let schema = read_schema(source)?;
+    let flattening = ColumnFlattener::of_file(source, &schema)?;
     let columns = flattening.columns();
-    let of_meta = meta_columns(path, &schema, &columns)?.into_iter().map(|column| column.name);
+    let of_meta = meta_columns(source, &schema, &columns)?.into_iter().map(|column| column.name);
     Ok(columns.iter().map(|(name, _)| name.clone()).chain(of_meta).collect())
 }
 

@@ -12,8 +12,8 @@ use arrow_schema::Schema;
 use rusqlite::Error as Sqlite;
 use rusqlite::types::Value as Cell;
 use sqlparser::ast::Expr;
-use std::path::Path;
 use trainyard_core::{Error, Result};
+use trainyard_tables::TableSource;
 
 pub(crate) const TABLE: &str = "self";
 
@@ -53,9 +53,10 @@ impl FilterExpression {
     /// the whole table (`reward > avg(reward)`).
     ///
     /// Errors: invalid (unknown column, not true or false), data (corrupt file).
-    pub fn mask(&self, path: &Path) -> Result<Vec<bool>> {
+    pub fn mask(&self, source: impl Into<TableSource>) -> Result<Vec<bool>> {
+        let source = &source.into();
         let mut database = QueryDatabase::new(QueryLimits::default().bytes)?;
-        let columns = database.load(TABLE, path, &self.words)?;
+        let columns = database.load(TABLE, source, &self.words)?;
         let mask = || -> Result<Vec<bool>, Sqlite> {
             let mut statement = database.connection.prepare(&self.statement())?;
             let rows = statement.query_map([], |row| Ok(row.get::<_, Cell>(0)? == Cell::Integer(1)))?;
@@ -64,9 +65,9 @@ impl FilterExpression {
         // An unknown column has no kind either; SQLite's error names it.
         let mask = mask().map_err(|e| {
             let error = query_error(&self.subject(), &e);
-            match source_column_hint(&column_names(path).unwrap_or_default(), &self.words) {
+            match source_column_hint(&column_names(source).unwrap_or_default(), &self.words) {
                 Some(hint) => error.help(hint),
-                None => with_columns(error, path),
+                None => with_columns(error, source),
             }
         })?;
         if self.has_truth(&columns) {
@@ -89,14 +90,15 @@ impl FilterExpression {
 }
 
 /// Evaluates `text` for each row of a Parquet file, as [`FilterExpression::mask`] does.
-pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
+pub fn filter_mask(source: impl Into<TableSource>, text: &str) -> Result<Vec<bool>> {
+    let source = &source.into();
     let parsed = FilterExpression::parse(text);
-    parsed.map_err(|e| if e.help.is_none() { with_columns(e, path) } else { e })?.mask(path)
+    parsed.map_err(|e| if e.help.is_none() { with_columns(e, source) } else { e })?.mask(source)
 }
 
 /// Names the columns of a file in the help of an error. An unreadable file is reported elsewhere.
-fn with_columns(error: Error, path: &Path) -> Error {
-    error.help(format!("the columns are: {}", column_names(path).unwrap_or_default().join(", ")))
+fn with_columns(error: Error, source: &TableSource) -> Error {
+    error.help(format!("the columns are: {}", column_names(source).unwrap_or_default().join(", ")))
 }
 
 /// Returns the error of an expression that is not true or false.

@@ -7,10 +7,9 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use arrow_select::nullif::nullif;
 use arrow_select::take::take;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchReader, ReadSlice};
+use trainyard_tables::{BatchReader, ReadSlice, TableSource};
 
 /// A map with more keys than this stays one column of JSON text.
 const MAX_MAP_KEYS: usize = 256;
@@ -82,9 +81,10 @@ impl ColumnFlattener {
         Ok(Self::new(schema, &keys))
     }
     /// Plans the flattening of the columns of a file.
-    pub(crate) fn of_file(path: &Path, schema: &Schema) -> Result<Self> {
-        let part =
-            |maps: &[String]| BatchReader::open_part(path, &ReadSlice { columns: Some(maps), ..ReadSlice::default() });
+    pub(crate) fn of_file(source: &TableSource, schema: &Schema) -> Result<Self> {
+        let part = |maps: &[String]| {
+            BatchReader::open_part(source, &ReadSlice { columns: Some(maps), ..ReadSlice::default() })
+        };
         Self::of_table(schema, part)
     }
     /// Plans the flattening of a schema; `keys` are the keys of its maps.

@@ -8,9 +8,8 @@ use arrow_array::cast::AsArray as _;
 use arrow_schema::{DataType, Schema};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::Path;
 use trainyard_core::Result;
-use trainyard_tables::{BatchReader, ReadSlice};
+use trainyard_tables::{BatchReader, ReadSlice, TableSource};
 
 pub(crate) const META: &str = "meta";
 /// With more keys than this there are no columns of them; `json_extract(meta, …)` reads them.
@@ -34,9 +33,13 @@ impl MetaColumn {
 
 /// Returns the columns of the keys of `meta`, sorted by key, if the schema has that column and all of its cells are
 /// objects. `taken` are the names of other columns. Errors: those of reading the file.
-pub(crate) fn meta_columns(path: &Path, schema: &Schema, taken: &[(String, CellKind)]) -> Result<Vec<MetaColumn>> {
+pub(crate) fn meta_columns(
+    source: &TableSource,
+    schema: &Schema,
+    taken: &[(String, CellKind)],
+) -> Result<Vec<MetaColumn>> {
     let is_text = schema.field_with_name(META).is_ok_and(|field| field.data_type() == &DataType::Utf8);
-    let kinds = if is_text { key_kinds(path)? } else { BTreeMap::new() };
+    let kinds = if is_text { key_kinds(source)? } else { BTreeMap::new() };
     let mut columns: Vec<MetaColumn> = Vec::new();
     for (key, kind) in kinds {
         let name = format!("{META}_{key}");
@@ -52,10 +55,10 @@ pub(crate) fn meta_columns(path: &Path, schema: &Schema, taken: &[(String, CellK
 
 /// Returns the kind of the values of each key; `None` if all are null. Empty if a cell is no object, or if there are
 /// too many keys.
-fn key_kinds(path: &Path) -> Result<BTreeMap<String, Option<CellKind>>> {
+fn key_kinds(source: &TableSource) -> Result<BTreeMap<String, Option<CellKind>>> {
     let mut kinds: BTreeMap<String, Option<CellKind>> = BTreeMap::new();
     let columns = [META.to_string()];
-    for batch in BatchReader::open_part(path, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })? {
+    for batch in BatchReader::open_part(source, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })? {
         for text in batch?.column(0).as_string::<i32>().iter().flatten() {
             let Ok(object) = serde_json::from_str::<Map<String, Value>>(text) else { return Ok(BTreeMap::new()) };
             for (key, value) in object.into_iter().filter(|(key, _)| has_path(key)) {

@@ -32,7 +32,7 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
     let mut columns = Vec::new();
     let is_named = |name: &str| accepted.tables.iter().any(|table| table.eq_ignore_ascii_case(name));
     for (name, path) in tables.iter().filter(|(name, _)| is_named(name)) {
-        columns.extend(database.load(name, path, &accepted.columns)?);
+        columns.extend(database.load(name, &(*path).into(), &accepted.columns)?);
     }
     let answered = run_statement(&database, &accepted.query, accepted.unordered, &columns, limits.rows);
     answered.map_err(|e| {
@@ -41,7 +41,7 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
             return error;
         }
         let known: Vec<(&str, Vec<String>)> =
-            tables.iter().map(|(name, path)| (*name, column_names(path).unwrap_or_default())).collect();
+            tables.iter().map(|(name, path)| (*name, column_names(&(*path).into()).unwrap_or_default())).collect();
         let hint = known.iter().find_map(|(_, columns)| source_column_hint(columns, &accepted.columns));
         let lists = || known.iter().map(|(name, columns)| format!("`{name}` has {}", columns.join(", ")));
         if known.is_empty() {

@@ -15,6 +15,7 @@ use crate::store::Store;
 use crate::upload::{blocking, hash_file};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trainyard_core::{Digest, Error, FileEntry, Result};
 
@@ -55,6 +56,12 @@ impl Store {
             Some(_) => Ok(bytes.into()),
         }
     }
+    /// Reads a range of an object, unchecked: only a whole object can be checked against its digest. Errors: lost
+    /// (missing).
+    pub async fn read_object_range(&self, digest: &Digest, range: Range<u64>) -> Result<Bytes> {
+        let path = layout::object(digest);
+        self.connection().read_range(&path, range).await?.ok_or_else(|| missing(self.url(), &path))
+    }
     /// Returns the path of an object in a store that is a folder; `None` in any other.
     pub fn object_path(&self, digest: &Digest) -> Option<PathBuf> {
         self.local_root().map(|root| root.join(layout::object(digest)))
@@ -87,8 +94,8 @@ impl Store {
         }
         self.stream_object(digest, |_| Ok(())).await
     }
-    /// Checks that all objects exist. Errors: lost, naming the first file whose object is missing.
-    pub(crate) async fn require_objects(&self, files: &[FileEntry]) -> Result<()> {
+    /// Checks that all objects exist with their sizes. Errors: lost, naming the first file whose object is missing.
+    pub async fn require_objects(&self, files: &[FileEntry]) -> Result<()> {
         match self.first_missing(files).await? {
             Some(file) => Err(missing(self.url(), &layout::object(&file.digest)).at(format!("file `{}`", file.path))),
             None => Ok(()),

@@ -3,7 +3,8 @@
 //! The bytes of a file depend only on its rows. The encoder decides about pages once per write, so batches are first
 //! cut into pieces of a fixed size.
 
-use crate::file_error::{catch_decode_errors, unreadable, unwritable};
+use crate::file_error::{unreadable, unwritable};
+use crate::source::{TableBytes, TableSource};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
@@ -111,7 +112,7 @@ pub struct ReadSlice<'a> {
 
 /// Reads a Parquet file batch by batch.
 pub struct BatchReader {
-    path: PathBuf,
+    source: TableSource,
     rows: u64,
     schema: SchemaRef,
     reader: ParquetRecordBatchReader,
@@ -120,12 +121,13 @@ pub struct BatchReader {
 
 impl BatchReader {
     /// Opens a whole file. Errors: invalid (no such file), data (corrupt or truncated), naming the file.
-    pub fn open(path: &Path) -> Result<Self> {
-        Self::open_part(path, &ReadSlice::default())
+    pub fn open(source: impl Into<TableSource>) -> Result<Self> {
+        Self::open_part(source, &ReadSlice::default())
     }
     /// Opens some rows or columns of a file. Errors: those of [`BatchReader::open`].
-    pub fn open_part(path: &Path, part: &ReadSlice<'_>) -> Result<Self> {
-        let builder = open(path)?;
+    pub fn open_part(source: impl Into<TableSource>, part: &ReadSlice<'_>) -> Result<Self> {
+        let source = source.into();
+        let builder = open(&source)?;
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         // The reader's own schema lacks the file's metadata.
         let mut schema = builder.schema().clone();
@@ -140,14 +142,14 @@ impl BatchReader {
                 let mask = ProjectionMask::roots(builder.parquet_schema(), kept.iter().copied());
                 builder.with_projection(mask)
             };
-            schema = Arc::new(schema.project(&kept).map_err(|e| unreadable(path, e))?);
+            schema = Arc::new(schema.project(&kept).map_err(|e| unreadable(source.path(), e))?);
         }
-        let reader = catch_decode_errors(path, || builder.build())?;
-        Ok(Self { path: path.to_path_buf(), rows, schema, reader, failed: false })
+        let reader = source.decode(|| builder.build())?;
+        Ok(Self { source, rows, schema, reader, failed: false })
     }
-    /// Returns the path of the file.
+    /// Returns the path of the file, or the name of the object.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.source.path()
     }
     /// Returns the schema of the batches, with the file's metadata.
     pub fn schema(&self) -> SchemaRef {
@@ -167,18 +169,15 @@ impl Iterator for BatchReader {
             return None;
         }
         let reader = &mut self.reader;
-        let next = catch_decode_errors(&self.path, || reader.next().transpose());
+        let next = self.source.decode(|| reader.next().transpose());
         self.failed = next.is_err();
         next.transpose()
     }
 }
 
-fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file = File::open(path).map_err(|e| io_error(path, &e))?;
-    if file.metadata().map_err(|e| io_error(path, &e))?.is_dir() {
-        return Err(unreadable(path, "it is a folder"));
-    }
-    catch_decode_errors(path, || ParquetRecordBatchReaderBuilder::try_new(file))
+fn open(source: &TableSource) -> Result<ParquetRecordBatchReaderBuilder<TableBytes>> {
+    let bytes = source.open()?;
+    source.decode(|| ParquetRecordBatchReaderBuilder::try_new(bytes))
 }
 
 /// Writes batches as one file. Returns the number of rows.
@@ -195,11 +194,11 @@ pub fn read_batches(path: &Path) -> Result<(SchemaRef, Vec<RecordBatch>)> {
 }
 
 /// Returns the schema of a file.
-pub fn read_schema(path: &Path) -> Result<SchemaRef> {
-    Ok(open(path)?.schema().clone())
+pub fn read_schema(source: impl Into<TableSource>) -> Result<SchemaRef> {
+    Ok(open(&source.into())?.schema().clone())
 }
 
 /// Returns the number of rows of a file, from its footer.
-pub fn row_count(path: &Path) -> Result<u64> {
-    Ok(u64::try_from(open(path)?.metadata().file_metadata().num_rows()).unwrap_or(0))
+pub fn row_count(source: impl Into<TableSource>) -> Result<u64> {
+    Ok(u64::try_from(open(&source.into())?.metadata().file_metadata().num_rows()).unwrap_or(0))
 }

@@ -1,16 +1,14 @@
 //! Reads a Parquet file row group by row group, in batches of bounded size.
 
-use crate::file_error::{catch_decode_errors, unreadable};
+use crate::file_error::unreadable;
+use crate::source::TableSource;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainyard_core::Result;
-use trainyard_core::error::io_error;
 
 /// Bounds on the size of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +28,7 @@ impl Default for BatchBounds {
 
 /// Reads the row groups of a file in order; no batch has rows of two groups.
 pub struct GroupReader {
-    path: PathBuf,
+    source: TableSource,
     metadata: ArrowReaderMetadata,
     mask: ProjectionMask,
     schema: SchemaRef,
@@ -44,17 +42,17 @@ impl GroupReader {
     /// Opens the named columns of a file, or all. Unknown names are ignored.
     ///
     /// Errors: invalid (no such file), data (corrupt or truncated), naming the file.
-    pub fn open(path: &Path, columns: Option<&[String]>, bounds: BatchBounds) -> Result<Self> {
-        let file = File::open(path).map_err(|e| io_error(path, &e))?;
-        let metadata = catch_decode_errors(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::default()))?;
+    pub fn open(source: impl Into<TableSource>, columns: Option<&[String]>, bounds: BatchBounds) -> Result<Self> {
+        let source = source.into();
+        let bytes = source.open()?;
+        let metadata = source.decode(|| ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::default()))?;
         let whole = metadata.schema();
         let wanted = |name: &String| columns.is_none_or(|columns| columns.contains(name));
         let kept: Vec<usize> =
             whole.fields().iter().enumerate().filter(|(_, field)| wanted(field.name())).map(|(i, _)| i).collect();
         let mask = ProjectionMask::roots(metadata.parquet_schema(), kept.iter().copied());
-        let schema = Arc::new(whole.project(&kept).map_err(|e| unreadable(path, e))?);
-        let path = path.to_path_buf();
-        Ok(Self { path, metadata, mask, schema, bounds, next_group: 0, current: None, failed: false })
+        let schema = Arc::new(whole.project(&kept).map_err(|e| unreadable(source.path(), e))?);
+        Ok(Self { source, metadata, mask, schema, bounds, next_group: 0, current: None, failed: false })
     }
     /// Returns the schema of the batches, with the file's metadata.
     pub fn schema(&self) -> SchemaRef {
@@ -73,19 +71,19 @@ impl GroupReader {
             .map(|(_, column)| column.uncompressed_size())
             .sum();
         let rows = self.bounds.rows_of(bytes, group.num_rows());
-        let file = File::open(&self.path).map_err(|e| io_error(&self.path, &e))?;
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+        let bytes = self.source.open()?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, self.metadata.clone())
             .with_projection(self.mask.clone())
             .with_row_groups(vec![self.next_group])
             .with_batch_size(rows);
-        self.current = Some(catch_decode_errors(&self.path, || builder.build())?);
+        self.current = Some(self.source.decode(|| builder.build())?);
         self.next_group += 1;
         Ok(true)
     }
     fn read(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(reader) = &mut self.current {
-                let batch = catch_decode_errors(&self.path, || reader.next().transpose())?;
+                let batch = self.source.decode(|| reader.next().transpose())?;
                 if batch.is_some() {
                     return Ok(batch);
                 }

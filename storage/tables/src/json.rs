@@ -4,6 +4,7 @@
 //! lower-case hexadecimal, and dates and other rare types become their Arrow text.
 
 use crate::file::{BatchReader, ReadSlice};
+use crate::source::TableSource;
 use crate::text_cells::text_of;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -12,7 +13,6 @@ use arrow_array::types::{
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use serde_json::{Map, Number, Value};
-use std::path::Path;
 use trainyard_core::Result;
 
 /// Limits on the size of a cell.
@@ -32,9 +32,9 @@ impl CellLimits {
 }
 
 /// Returns at most `limit` rows from row `offset` on, as untruncated JSON objects with all columns.
-pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Value>> {
+pub fn rows_as_json(source: impl Into<TableSource>, offset: usize, limit: usize) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
-    for batch in BatchReader::open_part(path, &ReadSlice { offset, limit: Some(limit), columns: None })? {
+    for batch in BatchReader::open_part(source, &ReadSlice { offset, limit: Some(limit), columns: None })? {
         let batch = batch?;
         rows.extend((0..batch.num_rows()).map(|row| row_as_json(&batch, row, CellLimits::NONE)));
     }
@@ -42,10 +42,10 @@ pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Valu
 }
 
 /// Returns all rows as untruncated JSON objects with these columns only; absent columns are left out.
-pub fn columns_as_json(path: &Path, columns: &[&str]) -> Result<Vec<Value>> {
+pub fn columns_as_json(source: impl Into<TableSource>, columns: &[&str]) -> Result<Vec<Value>> {
     let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
     let mut rows = Vec::new();
-    for batch in BatchReader::open_part(path, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })? {
+    for batch in BatchReader::open_part(source, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })? {
         let batch = batch?;
         rows.extend((0..batch.num_rows()).map(|row| row_as_json(&batch, row, CellLimits::NONE)));
     }

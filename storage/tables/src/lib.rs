@@ -31,6 +31,7 @@ pub mod extra;
 mod extra_tests;
 pub mod file;
 mod file_error;
+pub mod find;
 pub mod groups;
 pub mod json;
 pub mod message_columns;
@@ -41,6 +42,7 @@ mod problem_columns;
 pub mod rows;
 pub mod schema;
 pub mod select;
+pub mod source;
 pub mod summary;
 #[cfg(test)]
 mod tests;
@@ -56,6 +58,7 @@ pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};
 pub use extra::ExtraColumns;
 pub use file::{BatchReader, BatchWriter, ReadSlice, read_batches, read_schema, row_count, write_batches};
+pub use find::{TextMatch, find_texts};
 pub use groups::{BatchBounds, GroupReader};
 pub use json::{columns_as_json, rows_as_json};
 pub use message_columns::MessageColumns;
@@ -66,6 +69,7 @@ pub use rows::{
     read_rows, read_trajectories, write_problems, write_rows, write_trajectories,
 };
 pub use select::{select_rows, take_rows};
+pub use source::{ReadRanges, TableSource};
 pub use summary::summarize;
 pub use token_pack::TokenPack;
 pub use trajectory::{EpisodeStatus, SamplingParams, StopReason, Trajectory, Verdict};

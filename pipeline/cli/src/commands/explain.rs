@@ -4,10 +4,9 @@
 use super::resource_usage;
 use crate::args::{ExplainArgs, OutputFormat};
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::human::{print_json, print_text};
 use crate::output::progress::progress_text;
-use crate::output::runs::{interrupted, is_live};
+use crate::output::runs::interrupted;
 use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
@@ -18,6 +17,8 @@ use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::executors::{Executors, Handle};
 use trainyard_runtime::progress::read_progress;
 use trainyard_store::Store;
+use trainyard_views::find;
+use trainyard_views::status::is_live;
 
 /// Reads the run's journal and prints the reasons for the stage's state.
 pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
@@ -25,9 +26,9 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let executors = wiring::executors(&session, catalogue, None)?;
     let slots = wiring::slots(&session, catalogue);
     let (stage, lines) = session.block_on(async {
-        let run = names::run(&session.store, &args.run).await?;
-        let view = names::view(&session.store, &run).await?;
-        let stage = names::stage(&view, &args.stage)?;
+        let run = find::run(&session.store, &args.run).await?;
+        let view = find::view(&session.store, &run).await?;
+        let stage = find::stage(&view, &args.stage)?;
         let mut lines = view.explain(&stage.stage.0);
         if stage.status == StageStatus::Hit {
             lines.extend(origin(&session.store, stage).await?);
@@ -65,7 +66,7 @@ async fn origin(store: &Store, stage: &StageView) -> Result<Option<String>> {
     let (Some(digest), Some(generation)) = (&stage.digest, stage.generation) else { return Ok(None) };
     let Some(manifest) = store.manifest_at(digest, generation).await? else { return Ok(None) };
     let by = &manifest.provenance;
-    let when = match names::view(store, &by.run).await {
+    let when = match find::view(store, &by.run).await {
         Ok(view) => view.stage(&by.stage).and_then(|s| s.ended).map(|at| format!(" at {}", format_time(at))),
         // The publishing run may have been removed; the manifest remains.
         Err(_) => None,

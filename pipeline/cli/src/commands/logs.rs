@@ -4,10 +4,9 @@
 
 use crate::args::{LogsArgs, OutputFormat};
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::clean::without_colors;
 use crate::output::human::{print_note, print_text, sanitize, try_print};
-use crate::output::runs::{is_live, state_text};
+use crate::output::runs::state_text;
 use crate::output::style::Style;
 use crate::session::{self, Access};
 use serde_json::json;
@@ -21,6 +20,8 @@ use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_engine::pool::IN_PROCESS;
 use trainyard_runtime::progress::read_progress;
 use trainyard_store::{AttemptStream, Store};
+use trainyard_views::find;
+use trainyard_views::status::is_live;
 
 /// Prints the logs of all attempts in the order of stages and attempts, while they are read.
 pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
@@ -30,10 +31,10 @@ pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
 }
 
 async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
-    let run = names::run(store, &args.run).await?;
-    let view = names::view(store, &run).await?;
+    let run = find::run(store, &args.run).await?;
+    let view = find::view(store, &run).await?;
     let stages = match &args.stage {
-        Some(name) => vec![names::stage(&view, name)?],
+        Some(name) => vec![find::stage(&view, name)?],
         None => view.stages.iter().collect(),
     };
     let mut is_empty = true;

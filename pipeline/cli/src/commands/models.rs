@@ -1,13 +1,13 @@
 //! Resolves a model that a command names: a folder, a model on the hub, or an artifact.
 
 use super::artifacts::fetch;
-use crate::names;
 use crate::session::AppSession;
 use std::path::Path;
 use trainyard_api::InputArtifact;
 use trainyard_app::{ScratchFolder, trial};
 use trainyard_core::{ArtifactKind, Error, Result};
 use trainyard_lm::stages::init::base_model::{base_model, is_on_hub};
+use trainyard_views::find;
 
 /// A model, with the scratch folder that holds it if it was fetched.
 pub struct ResolvedModel {
@@ -30,7 +30,7 @@ pub fn find(session: &AppSession, name: &str) -> Result<ResolvedModel> {
         return Err(Error::invalid(format!("there is no folder {name}"))
             .help("name the folder of a model, or an artifact such as `latest/sft/model`"));
     }
-    let found = session.block_on(names::artifact(&session.store, name))?;
+    let found = session.block_on(find::artifact(&session.store, name))?;
     let output = found.output();
     if output.kind != ArtifactKind::Model {
         return Err(Error::invalid(format!("{name} is a {}, not a model", output.kind))

@@ -4,17 +4,18 @@ mod curves;
 mod show;
 
 use crate::args::{OutputFormat, RunsArgs, RunsCommand};
+use crate::commands;
 use crate::exit::CliExit;
 use crate::output::human::{print_json, print_note, print_text, table};
 use crate::output::runs::RunSummaryRow;
 use crate::session::{self, Access, AppSession};
-use crate::{commands, names};
 use serde_json::json;
 use std::sync::Arc;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{Error, ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{CancelOutcome, cancel_run};
 use trainyard_runtime::summary;
+use trainyard_views::find;
 
 /// Opens the store, read-only except for `cancel` and `afresh`, and runs the subcommand (`list` by default). `resume`
 /// opens the store again for writing.
@@ -61,7 +62,7 @@ fn list(session: &AppSession, limit: usize, format: OutputFormat) -> Result<CliE
 }
 
 fn cancel(session: &AppSession, name: &str, format: OutputFormat) -> Result<CliExit> {
-    let run: RunId = session.block_on(names::run(&session.store, name))?;
+    let run: RunId = session.block_on(find::run(&session.store, name))?;
     let clock = SystemClock::new();
     let chance = wiring::chance(&clock);
     let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &chance, print_note))?;
@@ -80,9 +81,9 @@ fn cancel(session: &AppSession, name: &str, format: OutputFormat) -> Result<CliE
 /// Discards the resume points of a stage, and prints their number.
 fn afresh(session: &AppSession, run: &str, stage: &str, format: OutputFormat) -> Result<CliExit> {
     let (stage, removed) = session.block_on(async {
-        let run = names::run(&session.store, run).await?;
-        let view = names::view(&session.store, &run).await?;
-        let stage = names::stage(&view, stage)?;
+        let run = find::run(&session.store, run).await?;
+        let view = find::view(&session.store, &run).await?;
+        let stage = find::stage(&view, stage)?;
         let digest = stage.digest.clone().ok_or_else(|| {
             Error::invalid(format!("stage `{}` has no digest yet, so it has no resume points", stage.key()))
         })?;
@@ -107,8 +108,8 @@ fn resume(
     catalogue: &Arc<Catalogue>,
 ) -> Result<CliExit> {
     let (run, view) = session.block_on(async {
-        let run = names::run(&session.store, name).await?;
-        let view = names::view(&session.store, &run).await?;
+        let run = find::run(&session.store, name).await?;
+        let view = find::view(&session.store, &run).await?;
         Ok((run, view))
     })?;
     commands::run::resume(&args.site, run, &view, take_over, args.format, catalogue)

@@ -15,8 +15,8 @@ use trainyard_core::progress::ProgressRecord;
 use trainyard_core::units::{format_duration, format_time};
 use trainyard_core::{Clock, Error, Result, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
-use trainyard_runtime::resume::{WriterState, writer_state};
 use trainyard_runtime::summary::LoadedSummary;
+use trainyard_views::status::{DAMAGED, is_live, outcome_name, state, status};
 
 /// A run in a list.
 #[derive(Debug, Serialize)]
@@ -49,7 +49,7 @@ impl RunSummaryRow {
 
     pub fn new(run: &RunId, known: &LoadedSummary, clock: &dyn Clock) -> Self {
         let (status, totals) = match known {
-            LoadedSummary::Totals(totals) => (word(totals.outcome), Cow::Borrowed(totals)),
+            LoadedSummary::Totals(totals) => (outcome_name(totals.outcome), Cow::Borrowed(totals)),
             LoadedSummary::View(view) => (state(view, clock), Cow::Owned(view.totals())),
         };
         let summary = JournalSummary {
@@ -83,36 +83,6 @@ impl JournalSummary {
         // The time is cut to seconds; the header names the zone.
         let created = self.created.get(..19).unwrap_or_default().replace('T', " ");
         [self.workflow.clone(), created, took, self.stages.to_string(), self.hits.to_string()]
-    }
-}
-
-/// Status of a run whose journal cannot be read.
-const DAMAGED: &str = "damaged";
-
-/// Returns the displayed status of a run. An unfinished run is `running` while its writer is alive.
-pub fn state(view: &RunView, clock: &dyn Clock) -> &'static str {
-    match (view.finished, writer_state(&view.writer, clock)) {
-        (None, WriterState::Alive) => "running",
-        _ => status(view),
-    }
-}
-
-/// Returns whether a run has ended, or its writer is alive.
-pub fn is_live(view: &RunView, clock: &dyn Clock) -> bool {
-    view.finished.is_some() || writer_state(&view.writer, clock) == WriterState::Alive
-}
-
-/// Returns `succeeded`, `failed`, `cancelled` (the names in `on` of a notification), or `unfinished`.
-pub fn status(view: &RunView) -> &'static str {
-    word(view.finished.map(|(_, outcome)| outcome))
-}
-
-fn word(outcome: Option<RunOutcome>) -> &'static str {
-    match outcome {
-        Some(RunOutcome::Succeeded) => "succeeded",
-        Some(RunOutcome::Failed) => "failed",
-        Some(RunOutcome::Cancelled) => "cancelled",
-        None => "unfinished",
     }
 }
 

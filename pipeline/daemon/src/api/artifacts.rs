@@ -1,145 +1,25 @@
-//! Lists the artifacts that a run published, and shows the manifest of one output.
+//! Lists the artifacts that a run published, and shows one with its lineage.
 
 use super::error::{ApiError, ApiResult};
-use super::runs::{self, OutputRow};
+use super::runs::{LISTED, id};
 use super::state::ApiState;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use trainyard_core::artifact::TableSummary;
-use trainyard_core::{Digest, Manifest, RunId, StageKey};
-
-/// Maximum artifacts in one response.
-const MAX_ARTIFACTS: usize = 1_000;
-/// Maximum files in one response.
-const MAX_FILES: usize = 1_000;
-
-/// Selects artifacts.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ArtifactListQuery {
-    /// Run that published the artifacts or took them from the cache (the latest).
-    #[serde(default)]
-    pub run: Option<String>,
-    /// Index of the first artifact (0).
-    #[serde(default)]
-    pub from: Option<usize>,
-    /// Maximum number of artifacts (100, and never more than 1000).
-    #[serde(default)]
-    pub limit: Option<usize>,
-}
-
-/// Page of a run's artifacts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ArtifactList {
-    /// Run id.
-    pub run: RunId,
-    /// Artifacts, in the order of the run's stages.
-    pub artifacts: Vec<ArtifactRow>,
-    /// Value of `from` for the next page; null on the last one.
-    pub next: Option<usize>,
-}
-
-/// Artifact, in short.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ArtifactRow {
-    /// Stage that published the artifact.
-    pub stage: StageKey,
-    /// Output of the stage.
-    pub output: String,
-    /// Digest of the stage, used in `/artifacts/{digest}/{output}`.
-    pub stage_digest: Option<String>,
-    /// Kind, digest, size and number of rows.
-    #[serde(flatten)]
-    pub about: OutputRow,
-}
-
-/// Artifact.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ArtifactPage {
-    /// Digest of the stage.
-    pub stage_digest: String,
-    /// Number of earlier publications.
-    pub generation: u32,
-    /// Kind of the stage.
-    pub stage_kind: String,
-    /// Output of the stage.
-    pub output: String,
-    /// Kind, digest, size and number of rows.
-    #[serde(flatten)]
-    pub about: OutputRow,
-    /// Complete config of the stage.
-    pub config: Value,
-    /// Artifacts that the stage read, by input.
-    pub inputs: BTreeMap<String, Vec<InputRow>>,
-    /// Metrics of the stage.
-    pub metrics: BTreeMap<String, f64>,
-    /// Run that made the artifact.
-    pub run: RunId,
-    /// Stage of that run.
-    pub stage: StageKey,
-    /// Files of the artifact, at most 1000 of them.
-    pub files: Vec<FileRow>,
-    /// Total number of files.
-    pub files_total: usize,
-    /// Columns and first rows, if the artifact is a table.
-    pub table: Option<TableSummary>,
-}
-
-/// Artifact used as an input.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct InputRow {
-    /// Digest of the stage that published the artifact.
-    pub stage_digest: String,
-    /// Output of that stage.
-    pub output: String,
-    /// Digest of the content.
-    pub digest: String,
-}
-
-/// File of an artifact.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FileRow {
-    /// Path in the artifact's folder.
-    pub path: String,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// SHA-256 of the content.
-    pub digest: String,
-}
+use trainyard_core::{Digest, Manifest};
+use trainyard_views::artifacts::{self, ArtifactList, ArtifactListQuery, ArtifactPage};
+use trainyard_views::find::{LATEST, ResolvedOutput};
+use trainyard_views::lineage::{self, Lineage};
 
 pub async fn list(
     State(app): State<Arc<ApiState>>,
     query: Result<Query<ArtifactListQuery>, QueryRejection>,
 ) -> ApiResult<ArtifactList> {
     let Query(query) = query?;
-    let (run, view) = runs::open(&app, query.run.as_deref().unwrap_or("latest")).await?;
-    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(100).clamp(1, MAX_ARTIFACTS));
-    let all =
-        view.stages.iter().flat_map(|stage| stage.outputs.iter().map(move |(port, summary)| (stage, port, summary)));
-    let mut rows: Vec<ArtifactRow> = all
-        .skip(from)
-        .take(limit + 1)
-        .map(|(stage, port, summary)| ArtifactRow {
-            stage: stage.key().clone(),
-            output: port.clone(),
-            stage_digest: stage.digest.as_ref().map(ToString::to_string),
-            about: OutputRow {
-                kind: summary.kind.to_string(),
-                digest: summary.digest.to_string(),
-                bytes: summary.size,
-                rows: summary.rows,
-            },
-        })
-        .collect();
-    let next = (rows.len() > limit).then_some(from + limit);
-    rows.truncate(limit);
-    Ok(Json(ArtifactList { run, artifacts: rows, next }))
+    let run = id(&app, query.run.as_deref().unwrap_or(LATEST)).await?;
+    let list = artifacts::list(&app.store, &run, &query).await;
+    Ok(Json(list.map_err(|error| ApiError::missing(error, LISTED))?))
 }
 
 pub async fn show(
@@ -147,55 +27,24 @@ pub async fn show(
     Path((digest, port)): Path<(String, String)>,
 ) -> ApiResult<ArtifactPage> {
     let manifest = manifest(&app, &digest).await?;
-    let output = manifest.outputs.get(&port).ok_or_else(|| {
-        ApiError::not_found(format!("stage {digest} has no output `{port}`"), "GET /api/v1/artifacts lists them")
-    })?;
-    let file = |file: &trainyard_core::FileEntry| FileRow {
-        path: file.path.clone(),
-        bytes: file.size,
-        digest: file.digest.to_string(),
-    };
-    Ok(Json(ArtifactPage {
-        stage_digest: manifest.stage_digest.to_string(),
-        generation: manifest.generation,
-        stage_kind: manifest.kind.clone(),
-        about: OutputRow {
-            kind: output.kind.to_string(),
-            digest: output.digest.to_string(),
-            bytes: output.files.iter().map(|file| file.size).sum(),
-            rows: output.table.as_ref().map(|table| table.rows),
-        },
-        config: manifest.config.clone(),
-        inputs: manifest
-            .inputs
-            .iter()
-            .map(|(name, inputs)| (name.clone(), inputs.iter().map(input).collect()))
-            .collect(),
-        metrics: manifest.metrics.clone(),
-        run: manifest.provenance.run.clone(),
-        stage: manifest.provenance.stage.clone(),
-        files: output.files.iter().take(MAX_FILES).map(file).collect(),
-        files_total: output.files.len(),
-        table: output.table.clone(),
-        output: port,
-    }))
+    if !manifest.outputs.contains_key(&port) {
+        let message = format!("stage {digest} has no output `{port}`");
+        return Err(ApiError::not_found(message, "GET /api/v1/artifacts lists them"));
+    }
+    Ok(Json(artifacts::show(&ResolvedOutput { manifest, port })))
+}
+
+pub async fn lineage(State(app): State<Arc<ApiState>>, Path(digest): Path<String>) -> ApiResult<Lineage> {
+    let manifest = manifest(&app, &digest).await?;
+    Ok(Json(lineage::of_stage(&app.store, manifest).await?))
 }
 
 /// Returns the newest manifest of a stage digest.
-pub async fn manifest(app: &ApiState, digest: &str) -> Result<Manifest, ApiError> {
+async fn manifest(app: &ApiState, digest: &str) -> Result<Manifest, ApiError> {
     let missing = || {
         let message = format!("no stage of digest `{digest}` is published");
         ApiError::not_found(message, "GET /api/v1/artifacts lists artifacts with their stage digests")
     };
     let digest = Digest::try_from(digest.to_string()).map_err(|_| missing())?;
     app.store.manifest(&digest).await?.ok_or_else(missing)
-}
-
-/// Converts a reference to an artifact for responses.
-pub fn input(input: &trainyard_core::ArtifactRef) -> InputRow {
-    InputRow {
-        stage_digest: input.stage_digest.to_string(),
-        output: input.output.clone(),
-        digest: input.digest.to_string(),
-    }
 }

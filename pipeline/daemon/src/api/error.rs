@@ -45,6 +45,11 @@ impl ApiError {
     pub fn not_found(message: impl Into<String>, help: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message, Some(help.to_string()))
     }
+    /// Converts the error of a view: a name that means nothing is not found, with `help` instead of the help for the
+    /// command line.
+    pub fn missing(error: Error, help: &str) -> Self {
+        if error.kind == ErrorKind::Invalid { Self::not_found(error.message, help) } else { error.into() }
+    }
 }
 
 impl From<Error> for ApiError {

@@ -4,12 +4,9 @@
 //! gives browser pages and programs access to the store, and makes no decisions.
 
 mod artifacts;
-mod curves;
 mod error;
 mod guard;
 mod index;
-mod lineage;
-mod logs;
 mod openapi;
 mod route;
 mod routes;
@@ -18,7 +15,6 @@ mod schedules;
 mod server;
 mod state;
 mod status;
-mod stream_page;
 #[cfg(test)]
 mod tests;
 pub mod tokens;

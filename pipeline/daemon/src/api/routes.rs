@@ -2,8 +2,7 @@
 
 use super::route::ApiRoute;
 use super::state::ApiState;
-use super::stream_page::StreamQuery;
-use super::{artifacts, curves, index, lineage, logs, openapi, runs, schedules, status};
+use super::{artifacts, index, openapi, runs, schedules, status};
 use crate::operations::{BackfillRange, BackfillRow, OpenTick, SchedulePage};
 use axum::Json;
 use axum::http::Method;
@@ -11,6 +10,12 @@ use axum::routing::{MethodRouter, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 use std::sync::Arc;
+use trainyard_views::artifacts::{ArtifactList, ArtifactListQuery, ArtifactPage};
+use trainyard_views::curves::CurvePage;
+use trainyard_views::lineage::Lineage;
+use trainyard_views::logs::LogPage;
+use trainyard_views::runs::{RunListQuery, RunPage, RunStagesQuery, Runs};
+use trainyard_views::stream_page::StreamQuery;
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
@@ -68,34 +73,29 @@ pub fn all() -> Vec<ApiRoute> {
             get(status::problems),
         ),
         read::<Value>("/openapi.json", "openapi", "This document", get(document)),
-        query::<runs::RunListQuery, runs::Runs>("/runs", "runs", "Runs, newest first", get(runs::list)),
-        query::<runs::RunStagesQuery, runs::RunPage>("/runs/{run}", "run", "A run and its stages", get(runs::show)),
-        query::<StreamQuery, logs::LogPage>("/runs/{run}/logs", "logs", "Log of a stage", get(logs::show)),
-        query::<StreamQuery, curves::CurvePage>(
+        query::<RunListQuery, Runs>("/runs", "runs", "Runs, newest first", get(runs::list)),
+        query::<RunStagesQuery, RunPage>("/runs/{run}", "run", "A run and its stages", get(runs::show)),
+        query::<StreamQuery, LogPage>("/runs/{run}/logs", "logs", "Log of a stage", get(runs::logs)),
+        query::<StreamQuery, CurvePage>(
             "/runs/{run}/curves",
             "curves",
             "Learning curves of a stage",
-            get(curves::show),
+            get(runs::curves),
         ),
         change::<EmptyBody, runs::CancelResponse>("/runs/{run}/cancel", "cancel_run", "Stop a run", post(runs::cancel)),
-        query::<artifacts::ArtifactListQuery, artifacts::ArtifactList>(
+        query::<ArtifactListQuery, ArtifactList>(
             "/artifacts",
             "artifacts",
             "Artifacts that a run published or took from the cache",
             get(artifacts::list),
         ),
-        read::<artifacts::ArtifactPage>(
+        read::<ArtifactPage>(
             "/artifacts/{digest}/{output}",
             "artifact",
             "An artifact, by stage digest and output",
             get(artifacts::show),
         ),
-        read::<lineage::Lineage>(
-            "/lineage/{digest}",
-            "lineage",
-            "Lineage of the artifacts of a stage",
-            get(lineage::show),
-        ),
+        read::<Lineage>("/lineage/{digest}", "lineage", "Lineage of the artifacts of a stage", get(artifacts::lineage)),
         read::<Schedules>("/schedules", "schedules", "All schedules", get(schedules::list)),
         read::<SchedulePage>("/schedules/{name}", "schedule", "A schedule", get(schedules::show)),
         change::<PauseRequest, ChangeResponse>(

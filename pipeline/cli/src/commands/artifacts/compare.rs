@@ -6,7 +6,6 @@ mod samples;
 
 use crate::args::{CompareArgs, OutputFormat};
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::comparison::{self, ComparedModel, ProblemComparison};
 use crate::output::conversation::{self, PER_TOKEN};
 use crate::output::human::{print_json, print_text};
@@ -16,6 +15,7 @@ use samples::{ComparedArtifacts, ModelSamples, Sample};
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};
 use trainyard_tables::rows_as_json;
+use trainyard_views::find;
 
 /// Prints the comparison of the artifacts that the arguments name. Errors: invalid (an artifact without trajectories,
 /// an unknown problem or model), and those of the store.
@@ -71,7 +71,7 @@ fn position(problems: &[&str], name: &str) -> Result<usize> {
     let by_id = problems.iter().position(|id| *id == name);
     by_id.or_else(|| name.parse().ok().filter(|at| *at < problems.len())).ok_or_else(|| {
         let positions = format!("positions are counted from 0 to {}", problems.len().saturating_sub(1));
-        let help = names::near_ids(name, problems).map_or(positions.clone(), |near| format!("{near}; {positions}"));
+        let help = find::near_ids(name, problems).map_or(positions.clone(), |near| format!("{near}; {positions}"));
         Error::invalid(format!("there is no problem `{name}`: the artifacts have {} problems", problems.len()))
             .help(help)
     })
@@ -86,7 +86,7 @@ fn compared_model(
     let chosen = model.sample(problem, number);
     let table = &compared.tables[model.table];
     let row = match chosen.and_then(|sample| sample.row) {
-        Some(row) => rows_as_json(&table.path, row, 1)?.pop(),
+        Some(row) => rows_as_json(&table.source, row, 1)?.pop(),
         None => None,
     };
     let row = row.and_then(|row| match row {

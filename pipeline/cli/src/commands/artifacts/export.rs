@@ -9,7 +9,6 @@ mod table;
 use super::fetch;
 use crate::args::{ExportArgs, OutputFormat};
 use crate::exit::CliExit;
-use crate::names::{self, ResolvedOutput};
 use crate::output::human::{print_json, print_text};
 use crate::session::AppSession;
 use export_result::{ExportResult, expect_room, extension};
@@ -20,11 +19,12 @@ use std::path::Path;
 use trainyard_app::Catalogue;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
+use trainyard_views::find::{self, ResolvedOutput};
 
 /// Exports an artifact in the format `--as`, else in that of the extension of `args.to`, else as its files in a folder.
 /// Prints the written files.
 pub fn run(session: &AppSession, args: &ExportArgs, catalogue: &Catalogue, format: OutputFormat) -> Result<CliExit> {
-    let found = session.block_on(names::artifact(&session.store, &args.artifact))?;
+    let found = session.block_on(find::artifact(&session.store, &args.artifact))?;
     let exported = match (args.format_as.as_deref(), extension(&args.to)) {
         (Some(name), _) if !convert::PLAIN_FORMATS.contains(&name) => {
             convert::run(session, args, &found, catalogue, name)?

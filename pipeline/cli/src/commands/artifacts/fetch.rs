@@ -1,10 +1,10 @@
 //! Fetches an artifact to a scratch folder, which is removed when its handle is dropped.
 
-use crate::names::ResolvedOutput;
 use crate::session::AppSession;
 use std::path::PathBuf;
 use trainyard_app::ScratchFolder;
 use trainyard_core::{Error, Result};
+use trainyard_views::find::ResolvedOutput;
 
 /// Fetches all files of an artifact. Errors: those of the store.
 pub fn files(session: &AppSession, found: &ResolvedOutput) -> Result<ScratchFolder> {

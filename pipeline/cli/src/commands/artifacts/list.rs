@@ -2,12 +2,12 @@
 
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::human::{print_json, print_text, table};
 use crate::session::AppSession;
 use serde::Serialize;
 use trainyard_core::units::format_size;
 use trainyard_core::{ArtifactKind, Digest, Result};
+use trainyard_views::find;
 
 #[derive(Serialize)]
 struct ArtifactListRow {
@@ -22,8 +22,8 @@ struct ArtifactListRow {
 /// Prints every output that the stages of a run published or took from the cache.
 pub fn run(session: &AppSession, run: &str, format: OutputFormat) -> Result<CliExit> {
     let rows = session.block_on(async {
-        let run = names::run(&session.store, run).await?;
-        let view = names::view(&session.store, &run).await?;
+        let run = find::run(&session.store, run).await?;
+        let view = find::view(&session.store, &run).await?;
         let rows = view.stages.iter().flat_map(|stage| {
             stage.outputs.iter().map(|(port, output)| ArtifactListRow {
                 artifact: format!("{run}/{}/{port}", stage.stage.0),

@@ -2,7 +2,6 @@
 
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::human::{print_json, print_text, table};
 use crate::session::AppSession;
 use serde::Serialize;
@@ -10,6 +9,7 @@ use serde_json::json;
 use trainyard_core::units::{format_size, format_time};
 use trainyard_core::{Digest, Manifest, Result};
 use trainyard_store::Pin;
+use trainyard_views::find;
 
 #[derive(Serialize)]
 struct PinRow {
@@ -59,7 +59,7 @@ fn print_pin(
 ) -> Result<CliExit> {
     let store = &session.store;
     let (manifest, changed) = session.block_on(async {
-        let manifest = names::artifact(store, artifact).await?.manifest;
+        let manifest = find::artifact(store, artifact).await?.manifest;
         let changed = store.set_pin(&manifest.stage_digest, manifest.generation, pinned, note).await?;
         // A concurrent collection may have missed the pin, so this verifies that the manifest still exists.
         store.manifest_at(&manifest.stage_digest, manifest.generation).await?;

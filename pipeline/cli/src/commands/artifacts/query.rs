@@ -3,7 +3,6 @@
 use super::fetch;
 use crate::args::{OutputFormat, QueryArgs};
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::human::{print_lines, print_raw};
 use crate::session::AppSession;
 use std::path::PathBuf;
@@ -11,6 +10,7 @@ use trainyard_app::query_process::{AnswerFormat, QueryRequest, host};
 use trainyard_app::{ScratchFolder, machine};
 use trainyard_core::{Error, Result};
 use trainyard_query::table_names;
+use trainyard_views::find;
 
 /// Name of the command's artifact in statements.
 const SELF: &str = "self";
@@ -51,7 +51,7 @@ fn fetch_tables(
     statement: &str,
 ) -> Result<Vec<(ScratchFolder, (String, PathBuf))>> {
     let table = |name: &str, artifact: &str| -> Result<_> {
-        let found = session.block_on(names::artifact(&session.store, artifact))?;
+        let found = session.block_on(find::artifact(&session.store, artifact))?;
         let (folder, path) = fetch::table(session, artifact, &found)?;
         Ok((folder, (name.to_string(), path)))
     };
@@ -62,7 +62,7 @@ fn fetch_tables(
     if reads_self || others.is_empty() {
         tables.push(table(SELF, artifact)?);
     } else {
-        session.block_on(names::artifact(&session.store, artifact))?;
+        session.block_on(find::artifact(&session.store, artifact))?;
     }
     for name in others {
         tables.push(table(name, name)?);

@@ -1,18 +1,17 @@
 //! Shows rows of a table in full, selected by position, by id, or by a condition: a trajectory as a conversation,
 //! another row as a record.
 
-use super::fetch;
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::conversation;
 use crate::output::human::{print_json, print_text};
 use crate::session::AppSession;
 use serde_json::{Value, json};
-use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_query::filter_mask;
-use trainyard_tables::{columns_as_json, read_schema, row_count, rows_as_json};
+use trainyard_tables::{TableSource, columns_as_json, read_schema, row_count, rows_as_json};
+use trainyard_views::find;
+use trainyard_views::table;
 
 /// Columns that identify a row, in order of preference: `rollout` is the id of a row of `results`.
 const ID_COLUMNS: [&str; 2] = ["id", "rollout"];
@@ -30,8 +29,8 @@ pub enum RowSelector<'a> {
 /// Prints the selected rows. Errors: invalid (no such row, an expression with mistakes, not a table), and those of the
 /// store.
 pub fn run(session: &AppSession, artifact: &str, rows: &RowSelector<'_>, format: OutputFormat) -> Result<CliExit> {
-    let found = session.block_on(names::artifact(&session.store, artifact))?;
-    let (_folder, table) = fetch::table(session, artifact, &found)?;
+    let found = session.block_on(find::artifact(&session.store, artifact))?;
+    let table = session.block_on(table::open(&session.store, artifact, &found))?;
     let position = match rows {
         RowSelector::Where(condition, limit) => return print_matching(&table, condition, *limit, format),
         RowSelector::Position(position) => *position,
@@ -45,7 +44,7 @@ pub fn run(session: &AppSession, artifact: &str, rows: &RowSelector<'_>, format:
     Ok(CliExit::Done)
 }
 
-fn row_at(artifact: &str, table: &Path, position: usize) -> Result<Value> {
+fn row_at(artifact: &str, table: &TableSource, position: usize) -> Result<Value> {
     let found = rows_as_json(table, position, 1)?.pop();
     let rows = row_count(table)?;
     found.ok_or_else(|| {
@@ -54,7 +53,7 @@ fn row_at(artifact: &str, table: &Path, position: usize) -> Result<Value> {
 }
 
 /// Returns the position of the first row with an id. Only the id column is read.
-fn position_of(artifact: &str, table: &Path, id: &str) -> Result<usize> {
+fn position_of(artifact: &str, table: &TableSource, id: &str) -> Result<usize> {
     let schema = read_schema(table)?;
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let Some(column) = ID_COLUMNS.into_iter().find(|column| names.contains(column)) else {
@@ -69,12 +68,12 @@ fn position_of(artifact: &str, table: &Path, id: &str) -> Result<usize> {
     ids.iter().position(|known| known == id).ok_or_else(|| {
         let known: Vec<&str> = ids.iter().map(String::as_str).collect();
         let count = format!("`--row N` takes a position from 0 to {}", ids.len().saturating_sub(1));
-        let help = names::near_ids(id, &known).map_or(count.clone(), |near| format!("{near}; {count}"));
+        let help = find::near_ids(id, &known).map_or(count.clone(), |near| format!("{near}; {count}"));
         Error::invalid(format!("{artifact} has no row with the {column} `{id}`: it has {} rows", ids.len())).help(help)
     })
 }
 
-fn print_matching(table: &Path, condition: &str, limit: usize, format: OutputFormat) -> Result<CliExit> {
+fn print_matching(table: &TableSource, condition: &str, limit: usize, format: OutputFormat) -> Result<CliExit> {
     let mask = filter_mask(table, condition)?;
     let matching: Vec<usize> = mask.iter().enumerate().filter(|(_, is_kept)| **is_kept).map(|(at, _)| at).collect();
     let mut shown = Vec::new();
@@ -116,6 +115,7 @@ mod tests {
         let path = folder.path().join("data.parquet");
         let problem = |id: &str| Problem { id: id.into(), answer: format!("of {id}"), ..Problem::default() };
         write_problems(&path, &["word-1", "word-2", "sum-1"].map(problem)).unwrap();
+        let path = TableSource::from(&path);
         let position = position_of("a/b/c", &path, "word-2").unwrap();
         assert_eq!(row_at("a/b/c", &path, position).unwrap()["answer"], "of word-2");
         let error = position_of("a/b/c", &path, "word").unwrap_err();
@@ -131,9 +131,9 @@ mod tests {
         let path = folder.path().join("data.parquet");
         let table = TableBuilder::new().string("model", ["a", "b"]).optional_string("rollout", [None, Some("r2")]);
         table.write(&path).unwrap();
-        assert_eq!(position_of("a/b/c", &path, "r2").unwrap(), 1);
+        assert_eq!(position_of("a/b/c", &TableSource::from(&path), "r2").unwrap(), 1);
         TableBuilder::new().string("model", ["a", "b"]).write(&path).unwrap();
-        let error = position_of("a/b/c", &path, "r2").unwrap_err();
+        let error = position_of("a/b/c", &TableSource::from(&path), "r2").unwrap_err();
         assert!(error.help.unwrap().contains("--where \"model is not null\""));
     }
 

@@ -3,7 +3,6 @@
 
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
-use crate::names::{self, ResolvedOutput};
 use crate::output::human::{print_json, print_text, table};
 use crate::output::metrics::row_text;
 use crate::session::AppSession;
@@ -13,6 +12,7 @@ use std::fmt::Write as _;
 use trainyard_core::artifact::{ColumnStats, TableSummary};
 use trainyard_core::units::format_size;
 use trainyard_core::{Comparison, Result};
+use trainyard_views::find::{self, ResolvedOutput};
 
 /// Column with further columns of imported rows, as JSON text.
 const META: &str = "meta";
@@ -30,7 +30,7 @@ pub struct Shown {
 
 /// Prints an output as its manifest describes it.
 pub fn run(session: &AppSession, artifact: &str, shown: Shown, format: OutputFormat) -> Result<CliExit> {
-    let found = session.block_on(names::artifact(&session.store, artifact))?;
+    let found = session.block_on(find::artifact(&session.store, artifact))?;
     match format {
         OutputFormat::Json => {
             let manifest = &found.manifest;

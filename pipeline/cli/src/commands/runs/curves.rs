@@ -2,7 +2,6 @@
 
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::human::{print_json, print_text, table};
 use crate::output::metrics::number;
 use crate::session::AppSession;
@@ -10,13 +9,14 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use trainyard_core::Result;
 use trainyard_runtime::curves;
+use trainyard_views::find;
 
 /// Prints a line for each curve, or all points as JSON.
 pub fn show(session: &AppSession, run: &str, stage: &str, format: OutputFormat) -> Result<CliExit> {
     let (key, found) = session.block_on(async {
-        let run = names::run(&session.store, run).await?;
-        let view = names::view(&session.store, &run).await?;
-        let stage = names::stage(&view, stage)?;
+        let run = find::run(&session.store, run).await?;
+        let view = find::view(&session.store, &run).await?;
+        let stage = find::stage(&view, stage)?;
         let attempts: Vec<_> = stage.attempts.iter().map(|attempt| attempt.number).collect();
         let found = curves::of_stage(&session.store, &run, stage.key(), &attempts).await?;
         Ok((stage.key().clone(), found))

@@ -3,7 +3,6 @@
 
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
-use crate::names;
 use crate::output::human::{json, print_raw, print_text};
 use crate::output::live::LivePage;
 use crate::output::runs::{self, StageProgress, state_text};
@@ -15,6 +14,7 @@ use trainyard_core::{Clock, Result, RunId, StageKey, SystemClock};
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_runtime::progress::read_progress;
 use trainyard_runtime::resume;
+use trainyard_views::find;
 
 /// Interval at which `--watch` reads the journal and the progress.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ const PIPED_EVERY: Duration = Duration::from_secs(10);
 pub fn show(session: &AppSession, name: &str, watch: bool, format: OutputFormat) -> Result<CliExit> {
     let clock = SystemClock::new();
     let (run, (mut view, mut journal)) = session.block_on(async {
-        let run = names::run(&session.store, name).await?;
+        let run = find::run(&session.store, name).await?;
         let opened = resume::open_run(&session.store, &run).await?;
         Ok((run, opened))
     })?;

@@ -1,15 +1,13 @@
 //! Reads which samples of which models artifacts have: those of an evaluation, or the trajectories of another stage. Of
 //! trajectories only the columns of identity are read.
 
-use super::super::fetch;
-use crate::names::{self, ResolvedOutput};
 use crate::session::AppSession;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
-use trainyard_app::ScratchFolder;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{columns_as_json, read_schema};
+use trainyard_tables::{TableSource, columns_as_json, read_schema};
+use trainyard_views::find::{self, ResolvedOutput};
+use trainyard_views::table;
 
 /// Outputs of an evaluation: one row for each sample, and the rollouts of these rows.
 const RESULTS: &str = "results";
@@ -68,8 +66,7 @@ impl ModelSamples {
 pub struct TrajectoryTable {
     /// Name of the artifact, as given.
     pub artifact: String,
-    pub path: PathBuf,
-    _folder: ScratchFolder,
+    pub source: TableSource,
 }
 
 /// Samples of all models in all artifacts.
@@ -93,22 +90,22 @@ impl ComparedArtifacts {
 pub fn load(session: &AppSession, artifacts: &[String]) -> Result<ComparedArtifacts> {
     let mut compared = ComparedArtifacts::default();
     for artifact in artifacts {
-        let found = session.block_on(names::artifact(&session.store, artifact))?;
+        let found = session.block_on(find::artifact(&session.store, artifact))?;
         let outputs = &found.manifest.outputs;
         let is_evaluation = [RESULTS, TRAJECTORIES].iter().all(|output| outputs.contains_key(*output));
         let port = if is_evaluation { TRAJECTORIES.to_string() } else { found.port.clone() };
         let trajectories = ResolvedOutput { manifest: found.manifest.clone(), port };
-        let (folder, path) = fetch::table(session, artifact, &trajectories)?;
-        let table = compared.tables.len();
+        let source = session.block_on(table::open(&session.store, artifact, &trajectories))?;
+        let number = compared.tables.len();
         let models = if is_evaluation {
             let results = ResolvedOutput { port: RESULTS.to_string(), ..found };
-            let (_folder, results) = fetch::table(session, artifact, &results)?;
-            of_results(&results, &path, table)?
+            let results = session.block_on(table::open(&session.store, artifact, &results))?;
+            of_results(&results, &source, number)?
         } else {
-            vec![of_trajectories(artifact, &path, table)?]
+            vec![of_trajectories(artifact, &source, number)?]
         };
         compared.models.extend(models);
-        compared.tables.push(TrajectoryTable { artifact: artifact.clone(), path, _folder: folder });
+        compared.tables.push(TrajectoryTable { artifact: artifact.clone(), source });
     }
     name_apart(&mut compared);
     Ok(compared)
@@ -125,7 +122,7 @@ fn name_apart(compared: &mut ComparedArtifacts) {
 }
 
 /// Returns the models of an evaluation, in its order.
-fn of_results(results: &Path, trajectories: &Path, table: usize) -> Result<Vec<ModelSamples>> {
+fn of_results(results: &TableSource, trajectories: &TableSource, table: usize) -> Result<Vec<ModelSamples>> {
     let ids = columns_as_json(trajectories, &["id"])?;
     let rows: HashMap<&str, usize> =
         ids.iter().enumerate().filter_map(|(at, row)| Some((row["id"].as_str()?, at))).collect();
@@ -144,14 +141,14 @@ fn of_results(results: &Path, trajectories: &Path, table: usize) -> Result<Vec<M
 }
 
 /// Returns the rows of a table of trajectories as the samples of one model.
-fn of_trajectories(artifact: &str, path: &Path, table: usize) -> Result<ModelSamples> {
-    let schema = read_schema(path)?;
+fn of_trajectories(artifact: &str, source: &TableSource, table: usize) -> Result<ModelSamples> {
+    let schema = read_schema(source)?;
     if ["problem_id", "messages"].iter().any(|column| schema.field_with_name(column).is_err()) {
         return Err(Error::invalid(format!("{artifact} has neither results of an evaluation nor trajectories"))
             .help("name an output such as `latest/evaluate/results` or `latest/rl/trajectories`"));
     }
     let mut model = ModelSamples::new(artifact, table);
-    for (at, row) in columns_as_json(path, &["problem_id", "sample", "correct"])?.iter().enumerate() {
+    for (at, row) in columns_as_json(source, &["problem_id", "sample", "correct"])?.iter().enumerate() {
         model.add(sample(row, Some(at)));
     }
     Ok(model)
@@ -185,7 +182,7 @@ mod tests {
             .optional_string("rollout", [None, Some("a1"), Some("a2"), Some("b1")])
             .write(&results)
             .unwrap();
-        let models = of_results(&results, &trajectories, 0).unwrap();
+        let models = of_results(&(&results).into(), &(&trajectories).into(), 0).unwrap();
         assert_eq!(models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         let greedy = models[0].sample("p1", None).unwrap();
         assert_eq!((greedy.number, greedy.correct, greedy.row), (-1, Some(false), Some(0)));
@@ -204,11 +201,11 @@ mod tests {
         let path = folder.path().join("data.parquet");
         let row = |sample: u32| Trajectory { problem_id: "p1".into(), sample, ..Trajectory::default() };
         write_trajectories(&path, &[1, 0].map(row)).unwrap();
-        let model = of_trajectories("latest/rl/trajectories", &path, 0).unwrap();
+        let model = of_trajectories("latest/rl/trajectories", &(&path).into(), 0).unwrap();
         assert_eq!((model.name.as_str(), model.samples.len()), ("latest/rl/trajectories", 2));
         assert_eq!(model.sample("p1", None).unwrap().row, Some(1));
         TableBuilder::new().string("id", ["x"]).write(&path).unwrap();
-        let error = of_trajectories("latest/data/problems", &path, 0).unwrap_err();
+        let error = of_trajectories("latest/data/problems", &(&path).into(), 0).unwrap_err();
         assert!(error.message.contains("neither results of an evaluation nor trajectories"), "{error}");
     }
 }

@@ -1,11 +1,11 @@
 //! Writes cards of exported data and models in the format of the Hugging Face hub: content, provenance and a reading
 //! example. The text depends only on the manifest and the written files.
 
-use crate::names::ResolvedOutput;
 use std::fmt::Write as _;
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{ArtifactKind, Manifest, Output, Result};
+use trainyard_views::find::ResolvedOutput;
 
 const FILE: &str = "README.md";
 

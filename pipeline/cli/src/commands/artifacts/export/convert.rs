@@ -5,7 +5,6 @@ use super::export_result::{ExportResult, expect_no_card, expect_room, extension}
 use super::table::table;
 use crate::args::ExportArgs;
 use crate::commands::artifacts::fetch;
-use crate::names::ResolvedOutput;
 use crate::session::AppSession;
 use serde_json::json;
 use std::fs::File;
@@ -16,6 +15,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_data::export::{ExportForm, ExportFormat, ExportOmissions, ExportSource, FileKind, export};
 use trainyard_tables::{ordered, ordered_columns};
+use trainyard_views::find::ResolvedOutput;
 
 /// Formats that write rows unchanged.
 pub const PLAIN_FORMATS: [&str; 2] = ["csv", "jsonl"];

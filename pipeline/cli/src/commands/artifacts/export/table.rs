@@ -3,7 +3,6 @@
 use super::export_result::{ExportResult, expect_no_card};
 use crate::args::ExportArgs;
 use crate::commands::artifacts::fetch;
-use crate::names::ResolvedOutput;
 use crate::output::conversation::PER_TOKEN;
 use crate::session::AppSession;
 use std::fs::File;
@@ -12,6 +11,7 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{BatchReader, BatchWriter, ReadSlice};
+use trainyard_views::find::ResolvedOutput;
 
 /// Exports the rows of a table to the file `to`, in the format of the extension `ending`. CSV and JSON Lines omit the
 /// columns with a value per token unless `--columns` names them: they are most of the bytes and meaningless without the

@@ -3,7 +3,7 @@
 //!
 //! A name that matches no item, or several, is an error that lists the candidates.
 
-use crate::output::runs::state;
+use crate::status::state;
 use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId, SystemClock};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_runtime::{resume, summary};
@@ -87,11 +87,14 @@ pub fn near_ids(wrong: &str, ids: &[&str]) -> Option<String> {
 
 /// A published output, found by name.
 pub struct ResolvedOutput {
+    /// Manifest of the stage that published it.
     pub manifest: Manifest,
+    /// Output of that stage.
     pub port: String,
 }
 
 impl ResolvedOutput {
+    /// Returns the published output.
     pub fn output(&self) -> &Output {
         &self.manifest.outputs[&self.port]
     }

@@ -1,15 +1,11 @@
 //! Shows the lineage of a stage's artifacts: all stages whose artifacts they were made from.
 
-use super::artifacts::{InputRow, input, manifest};
-use super::error::ApiResult;
-use super::state::ApiState;
-use axum::Json;
-use axum::extract::{Path, State};
+use crate::artifacts::{InputRow, input};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
-use trainyard_core::{Manifest, RunId, StageKey};
+use trainyard_core::{Manifest, Result, RunId, StageKey};
+use trainyard_store::Store;
 
 /// Maximum stages in one response.
 const MAX_STAGES: usize = 200;
@@ -38,18 +34,18 @@ pub struct Ancestor {
     pub inputs: Vec<InputRow>,
 }
 
-pub async fn show(State(app): State<Arc<ApiState>>, Path(digest): Path<String>) -> ApiResult<Lineage> {
-    let first = manifest(&app, &digest).await?;
+/// Shows a published stage and all its ancestors. Errors: those of the store.
+pub async fn of_stage(store: &Store, first: Manifest) -> Result<Lineage> {
     let mut seen = BTreeSet::from([first.stage_digest.clone()]);
     let mut queue: VecDeque<_> = VecDeque::from([(first.stage_digest.clone(), Some(first))]);
     let mut stages = Vec::new();
     while let Some((digest, known)) = queue.pop_front() {
         if stages.len() == MAX_STAGES {
-            return Ok(Json(Lineage { stages, truncated: true }));
+            return Ok(Lineage { stages, truncated: true });
         }
         let manifest = match known {
             Some(manifest) => Some(manifest),
-            None => app.store.manifest(&digest).await?,
+            None => store.manifest(&digest).await?,
         };
         for input in manifest.iter().flat_map(|manifest| manifest.inputs.values().flatten()) {
             if seen.insert(input.stage_digest.clone()) {
@@ -58,7 +54,7 @@ pub async fn show(State(app): State<Arc<ApiState>>, Path(digest): Path<String>) 
         }
         stages.push(ancestor(digest.to_string(), manifest.as_ref()));
     }
-    Ok(Json(Lineage { stages, truncated: false }))
+    Ok(Lineage { stages, truncated: false })
 }
 
 fn ancestor(stage_digest: String, manifest: Option<&Manifest>) -> Ancestor {

@@ -1,12 +1,10 @@
 //! Reads the log or the learning curves of an attempt page by page, because either may be too long for one response.
 
-use super::error::ApiError;
-use super::runs::open;
-use super::state::ApiState;
+use crate::find;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{AttemptNumber, StageKey};
-use trainyard_store::AttemptStream;
+use trainyard_core::{AttemptNumber, Result, RunId};
+use trainyard_store::{AttemptStream, Store};
 
 /// Bytes of a stream in one response; no further chunk is read beyond them.
 const MAX_BYTES: usize = 1 << 20;
@@ -26,7 +24,7 @@ pub struct StreamQuery {
 }
 
 /// Page of a stream.
-pub struct StreamPage {
+pub(crate) struct StreamPage {
     /// Attempt number; 0 if the stage has no attempt.
     pub attempt: AttemptNumber,
     pub bytes: Vec<u8>,
@@ -37,23 +35,15 @@ pub struct StreamPage {
 }
 
 /// Reads a page of a stream. Without an attempt number in `query`, reads the last attempt; the page is empty if the
-/// stage has no attempt. Errors: not found (no such run or stage), those of the store.
-pub async fn read(
-    app: &ApiState,
-    run: &str,
-    query: StreamQuery,
-    stream: AttemptStream,
-) -> Result<StreamPage, ApiError> {
-    let (run, view) = open(app, run).await?;
-    let key = StageKey(query.stage);
-    let stage = view.stage(&key).ok_or_else(|| {
-        ApiError::not_found(format!("run {run} has no stage `{key}`"), "the run's page lists its stages")
-    })?;
+/// stage has no attempt. Errors: invalid (no such run or stage), those of the store.
+pub(crate) async fn read(store: &Store, run: &RunId, query: &StreamQuery, stream: AttemptStream) -> Result<StreamPage> {
+    let view = find::view(store, run).await?;
+    let stage = find::stage(&view, &query.stage)?;
     let last = stage.attempts.last().map(|attempt| attempt.number);
     let mut page = StreamPage { attempt: 0, bytes: Vec::new(), next: query.from.unwrap_or(0), more: false };
     let Some(attempt) = query.attempt.or(last) else { return Ok(page) };
     page.attempt = attempt;
-    let mut chunks = app.store.chunks(&run, &key, attempt, stream, page.next);
+    let mut chunks = store.chunks(run, stage.key(), attempt, stream, page.next);
     while let Some(chunk) = chunks.next().await? {
         if page.bytes.len() >= MAX_BYTES {
             page.more = true;

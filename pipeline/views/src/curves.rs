@@ -1,17 +1,11 @@
 //! Shows the learning curves of a stage.
 
-use super::error::ApiResult;
-use super::state::ApiState;
-use super::stream_page::{StreamQuery, read};
-use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use crate::stream_page::{StreamQuery, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use trainyard_core::AttemptNumber;
+use trainyard_core::{AttemptNumber, Result, RunId};
 use trainyard_runtime::curves;
-use trainyard_store::AttemptStream;
+use trainyard_store::{AttemptStream, Store};
 
 /// Page of an attempt's learning curves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,14 +31,10 @@ pub struct CurvePoint {
     pub value: f64,
 }
 
-pub async fn show(
-    State(app): State<Arc<ApiState>>,
-    Path(run): Path<String>,
-    query: Result<Query<StreamQuery>, QueryRejection>,
-) -> ApiResult<CurvePage> {
-    let Query(query) = query?;
-    let page = read(&app, &run, query, AttemptStream::Metrics).await?;
+/// Shows a page of a stage's learning curves. Errors: invalid (no such run or stage), those of the store.
+pub async fn show(store: &Store, run: &RunId, query: &StreamQuery) -> Result<CurvePage> {
+    let page = read(store, run, query, AttemptStream::Metrics).await?;
     let point = |(name, step, value)| CurvePoint { name, step, value };
     let points = curves::points(&page.bytes).into_iter().map(point).collect();
-    Ok(Json(CurvePage { attempt: page.attempt, points, next: page.next, more: page.more }))
+    Ok(CurvePage { attempt: page.attempt, points, next: page.next, more: page.more })
 }

@@ -1,18 +1,12 @@
 //! Shows the log of a stage.
 
-use super::error::ApiResult;
-use super::state::ApiState;
-use super::stream_page::{StreamQuery, read};
-use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use crate::stream_page::{StreamQuery, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use trainyard_core::AttemptNumber;
 use trainyard_core::attempt::LogRecord;
 use trainyard_core::units::format_time;
-use trainyard_store::AttemptStream;
+use trainyard_core::{AttemptNumber, Result, RunId};
+use trainyard_store::{AttemptStream, Store};
 
 /// Page of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,18 +32,14 @@ pub struct LogLine {
     pub text: String,
 }
 
-pub async fn show(
-    State(app): State<Arc<ApiState>>,
-    Path(run): Path<String>,
-    query: Result<Query<StreamQuery>, QueryRejection>,
-) -> ApiResult<LogPage> {
-    let Query(query) = query?;
-    let page = read(&app, &run, query, AttemptStream::Log).await?;
+/// Shows a page of a stage's log. Errors: invalid (no such run or stage), those of the store.
+pub async fn show(store: &Store, run: &RunId, query: &StreamQuery) -> Result<LogPage> {
+    let page = read(store, run, query, AttemptStream::Log).await?;
     let line = |record: LogRecord| LogLine {
         at: record.at.map(format_time),
         level: record.level.name().to_string(),
         text: record.text,
     };
     let records = String::from_utf8_lossy(&page.bytes).lines().map(|text| line(LogRecord::parse(text))).collect();
-    Ok(Json(LogPage { attempt: page.attempt, records, next: page.next, more: page.more }))
+    Ok(LogPage { attempt: page.attempt, records, next: page.next, more: page.more })
 }
