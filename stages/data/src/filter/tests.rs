@@ -346,7 +346,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     assert_eq!(rejected[0].verdicts, [vec![before], own.to_vec()].concat());
     assert_eq!(rejected[1].verdicts.len(), 1);
     assert_eq!(rejected[2], rejected_before);
-    let report = report::report(4, 1, &counts, &[]);
+    let report = report::report(4, 1, &counts, &UnreadableRows::default());
     report.validate().unwrap();
     assert_eq!(report.metrics["rejected_exact_duplicates"].value, 1.0);
     assert!(report::first_reasons(&counts).contains("format (no_answer): 1"));
