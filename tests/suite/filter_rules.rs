@@ -111,3 +111,13 @@ fn an_expression_that_overflows_names_the_row_and_publishes_nothing() {
     s.write("own.yaml", FILE.replace("RULES", "{kind: expression, keep: 'abs(length(answer) - 5) = 0'}"));
     s.run(&["run", "own.yaml"]).code(0).says("kept 1");
 }
+
+#[test]
+fn inputs_that_rules_need_are_named_before_the_run() {
+    let s = sandbox(&[("How many?", "Five.")], "format, decontaminate, answer");
+    s.run(&["check", "own.yaml"])
+        .code(2)
+        .says("the rule `decontaminate` needs the input `evaluation`")
+        .says("wire the input `evaluation`, or remove the rule from `rules`")
+        .says("the rule `answer` needs the input `problems`");
+}
