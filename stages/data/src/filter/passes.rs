@@ -39,7 +39,7 @@ impl<'a> FilterPasses<'a> {
     /// Starts the rules. Errors: those of [`FilterRule::start`], invalid (no rows), data (a file without the columns of
     /// trajectories).
     pub fn start(rules: &'a [Box<dyn FilterRule>], files: RowFiles<'a>, context: &'a RuleContext<'a>) -> Result<Self> {
-        let mut verdicts = RowVerdicts::new(rules);
+        let mut verdicts = RowVerdicts::new(rules, &context.new_file("edits"))?;
         files.each_batch(Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
         if verdicts.rows() == 0 {
             return Err(no_rows(files.unreadable()));
