@@ -95,3 +95,29 @@ fn programs_of_rows_are_executed() {
     }
     assert_eq!(reasons.len(), 3);
 }
+
+/// An expression without a value for one row publishes nothing, and the same file runs once it has one.
+#[test]
+fn an_expression_that_overflows_names_the_row_and_publishes_nothing() {
+    let chats = [("How many?", "Five."), ("How many more?", "Six.")];
+    let keep = "{kind: expression, keep: 'abs(length(answer) - 4 - 9223372036854775807 - 1) > 0'}";
+    let s = sandbox(&chats, keep);
+    let ran = s.run(&["run", "own.yaml"]).code(1);
+    ran.says("good: failed: rule `expression`: ").says("row `").says("integer overflow").says("CASE WHEN");
+    for output in ["kept", "rejected", "report"] {
+        let ran = s.run(&["artifacts", "show", &format!("latest/good/{output}")]);
+        assert_ne!(ran.code, 0, "{output}: {}", ran.stdout);
+    }
+    s.write("own.yaml", FILE.replace("RULES", "{kind: expression, keep: 'abs(length(answer) - 5) = 0'}"));
+    s.run(&["run", "own.yaml"]).code(0).says("kept 1");
+}
+
+#[test]
+fn inputs_that_rules_need_are_named_before_the_run() {
+    let s = sandbox(&[("How many?", "Five.")], "format, decontaminate, answer");
+    s.run(&["check", "own.yaml"])
+        .code(2)
+        .says("the rule `decontaminate` needs the input `evaluation`")
+        .says("wire the input `evaluation`, or remove the rule from `rules`")
+        .says("the rule `answer` needs the input `problems`");
+}

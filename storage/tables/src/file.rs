@@ -1,9 +1,11 @@
 //! Reads and writes Parquet files as Arrow batches.
 //!
 //! The bytes of a file depend only on its rows. The encoder decides about pages once per write, so batches are first
-//! cut into pieces of a fixed size.
+//! cut into pieces. Pieces and row groups end at a number of rows, or earlier at a number of bytes: large rows are
+//! neither collected nor read in great numbers.
 
 use crate::file_error::{unreadable, unwritable};
+use crate::row_bytes::bytes_before_rows;
 use crate::source::{TableBytes, TableSource};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -22,6 +24,10 @@ use trainyard_core::{Error, Result};
 const BATCH_ROWS: usize = 1024;
 /// Rows of a row group.
 pub(crate) const ROW_GROUP: usize = 16 * BATCH_ROWS;
+/// Bytes of rows that end a piece.
+const PIECE_BYTES: u64 = 32 << 20;
+/// Maximum bytes of the rows of a row group of more than one piece.
+const GROUP_BYTES: u64 = 128 << 20;
 const CREATED_BY: &str = "trainyard";
 const ZSTD_LEVEL: i32 = 3;
 
@@ -30,10 +36,21 @@ pub struct BatchWriter {
     path: PathBuf,
     schema: SchemaRef,
     writer: ArrowWriter<File>,
-    batch_rows: usize,
+    bounds: WriteBounds,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
+    pending_bytes: u64,
+    /// Bytes of the rows in the row group that is being written.
+    group_bytes: u64,
     rows: u64,
+}
+
+/// Bounds at which pieces and row groups end. Bytes are those of decoded rows.
+#[derive(Debug, Clone, Copy)]
+struct WriteBounds {
+    piece_rows: usize,
+    piece_bytes: u64,
+    group_bytes: u64,
 }
 
 impl BatchWriter {
@@ -46,14 +63,17 @@ impl BatchWriter {
         let file = File::create(path).map_err(|e| io_error(path, &e))?;
         let writer =
             ArrowWriter::try_new(file, schema.clone(), Some(properties(group)?)).map_err(|e| unwritable(path, e))?;
-        let path = path.to_path_buf();
+        let bounds =
+            WriteBounds { piece_rows: BATCH_ROWS.min(group), piece_bytes: PIECE_BYTES, group_bytes: GROUP_BYTES };
         Ok(Self {
-            path,
+            path: path.to_path_buf(),
             schema,
             writer,
-            batch_rows: BATCH_ROWS.min(group),
+            bounds,
             pending: Vec::new(),
             pending_rows: 0,
+            pending_bytes: 0,
+            group_bytes: 0,
             rows: 0,
         })
     }
@@ -64,8 +84,10 @@ impl BatchWriter {
         }
         self.rows += batch.num_rows() as u64;
         self.pending_rows += batch.num_rows();
+        self.pending_bytes += bytes_before_rows(batch).last().copied().unwrap_or(0);
         self.pending.push(batch.clone());
-        if self.pending_rows >= self.batch_rows { self.write_pending(false) } else { Ok(()) }
+        let is_full = self.pending_rows >= self.bounds.piece_rows || self.pending_bytes >= self.bounds.piece_bytes;
+        if is_full { self.write_pending(false) } else { Ok(()) }
     }
     /// Writes the footer, without which the file cannot be read. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64> {
@@ -77,15 +99,36 @@ impl BatchWriter {
     fn write_pending(&mut self, all: bool) -> Result<()> {
         let joined = concat_batches(&self.schema, &self.pending)
             .map_err(|e| Error::bug(format!("{}: batches cannot be joined: {e}", self.path.display())))?;
+        let bytes = bytes_before_rows(&joined);
         let mut at = 0;
-        while joined.num_rows() - at >= self.batch_rows || (all && at < joined.num_rows()) {
-            let length = self.batch_rows.min(joined.num_rows() - at);
-            self.writer.write(&joined.slice(at, length)).map_err(|e| unwritable(&self.path, e))?;
-            at += length;
+        while let Some(end) = self.piece_end(&bytes, at, all) {
+            self.write_piece(&joined.slice(at, end - at), bytes[end] - bytes[at])?;
+            at = end;
         }
         self.pending_rows = joined.num_rows() - at;
+        self.pending_bytes = bytes[joined.num_rows()] - bytes[at];
         self.pending = if self.pending_rows == 0 { Vec::new() } else { vec![joined.slice(at, self.pending_rows)] };
         Ok(())
+    }
+    /// Returns the end of the piece that begins with row `at`, or `None` if the rows do not fill one. The last piece
+    /// of all rows may be smaller.
+    fn piece_end(&self, bytes: &[u64], at: usize, all: bool) -> Option<usize> {
+        let rows = bytes.len() - 1;
+        let by_rows = at + self.bounds.piece_rows;
+        let by_bytes = bytes.partition_point(|before| before.saturating_sub(bytes[at]) < self.bounds.piece_bytes);
+        let end = by_rows.min(by_bytes);
+        if end <= rows { Some(end) } else { (all && at < rows).then_some(rows) }
+    }
+    fn write_piece(&mut self, piece: &RecordBatch, bytes: u64) -> Result<()> {
+        let failed = |e| unwritable(&self.path, e);
+        if self.writer.in_progress_rows() == 0 {
+            self.group_bytes = 0;
+        } else if self.group_bytes + bytes > self.bounds.group_bytes {
+            self.writer.flush().map_err(failed)?;
+            self.group_bytes = 0;
+        }
+        self.group_bytes += bytes;
+        self.writer.write(piece).map_err(failed)
     }
 }
 
@@ -201,4 +244,49 @@ pub fn read_schema(source: impl Into<TableSource>) -> Result<SchemaRef> {
 /// Returns the number of rows of a file, from its footer.
 pub fn row_count(source: impl Into<TableSource>) -> Result<u64> {
     Ok(u64::try_from(open(&source.into())?.metadata().file_metadata().num_rows()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TableBuilder;
+    use trainyard_core::ErrorKind;
+
+    /// Returns the rows of each row group of a file with texts of these lengths, and the file's bytes.
+    fn written(lengths: &[usize], division: usize) -> (Vec<i64>, Vec<u8>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.parquet");
+        let texts = |lengths: &[usize]| lengths.iter().map(|length| "x".repeat(*length)).collect::<Vec<_>>();
+        let batch = |lengths: &[usize]| TableBuilder::new().string("text", texts(lengths)).build().unwrap();
+        let mut writer = BatchWriter::create(&path, batch(&[]).schema()).unwrap();
+        writer.bounds = WriteBounds { piece_rows: 4, piece_bytes: 100, group_bytes: 250 };
+        lengths.chunks(division).for_each(|lengths| writer.write(&batch(lengths)).unwrap());
+        assert!(writer.pending_rows < 4 && writer.pending_bytes < 100);
+        assert_eq!(writer.finish().unwrap(), lengths.len() as u64);
+        let (_, batches) = read_batches(&path).unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), lengths.len());
+        let groups = open(&(&path).into()).unwrap().metadata().row_groups().iter().map(|group| group.num_rows()).collect();
+        (groups, std::fs::read(&path).unwrap())
+    }
+
+    #[test]
+    fn pieces_and_groups_end_at_their_bytes_in_any_division() {
+        // Pieces of 4, 3, 1, 4 and 2 rows have 4, 101, 500, 4 and 90 bytes.
+        let lengths = [1, 1, 1, 1, 1, 90, 10, 500, 1, 1, 1, 1, 40, 50];
+        let (groups, bytes) = written(&lengths, 1);
+        assert_eq!(groups, [7, 1, 6]);
+        for division in [2, 3, 5, 14] {
+            assert!(written(&lengths, division) == (groups.clone(), bytes.clone()), "{division}");
+        }
+        assert_eq!(written(&[1; 14], 5).0, [14], "small rows are one group");
+    }
+
+    #[test]
+    fn a_full_disk_is_retryable_and_named() {
+        let path = Path::new("/dev/full");
+        let batch = TableBuilder::new().i64("n", 0..4000).build().unwrap();
+        let error = write_batches(path, batch.schema(), &[batch]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
+        assert!(error.message.starts_with("/dev/full: No space left") && error.help.is_some(), "{error}");
+    }
 }

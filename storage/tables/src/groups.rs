@@ -7,6 +7,8 @@ use arrow_schema::SchemaRef;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Type as PhysicalType;
+use parquet::file::metadata::ColumnChunkMetaData;
 use std::sync::Arc;
 use trainyard_core::Result;
 
@@ -15,7 +17,7 @@ use trainyard_core::Result;
 pub struct BatchBounds {
     /// Maximum rows of a batch.
     pub rows: usize,
-    /// Bytes of a batch, estimated from the mean row of its row group; a batch has at least one row.
+    /// Bytes of a batch, estimated from the mean row of its row group in decoded form; a batch has at least one row.
     pub bytes: u64,
 }
 
@@ -63,13 +65,8 @@ impl GroupReader {
     fn open_group(&mut self) -> Result<bool> {
         let parquet = self.metadata.metadata();
         let Some(group) = parquet.row_groups().get(self.next_group) else { return Ok(false) };
-        let bytes: i64 = group
-            .columns()
-            .iter()
-            .enumerate()
-            .filter(|(leaf, _)| self.mask.leaf_included(*leaf))
-            .map(|(_, column)| column.uncompressed_size())
-            .sum();
+        let leaves = group.columns().iter().enumerate().filter(|(leaf, _)| self.mask.leaf_included(*leaf));
+        let bytes = leaves.map(|(_, column)| decoded_bytes(column)).fold(0, u64::saturating_add);
         let rows = self.bounds.rows_of(bytes, group.num_rows());
         let bytes = self.source.open()?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, self.metadata.clone())
@@ -110,11 +107,26 @@ impl Iterator for GroupReader {
 
 impl BatchBounds {
     /// Returns the rows of a batch from a group of `rows` rows and `bytes` bytes.
-    fn rows_of(self, bytes: i64, rows: i64) -> usize {
-        let (bytes, rows) = (bytes.unsigned_abs(), rows.unsigned_abs().max(1));
+    fn rows_of(self, bytes: u64, rows: i64) -> usize {
+        let rows = rows.unsigned_abs().max(1);
         let fit = self.bytes.saturating_mul(rows) / bytes.max(1);
         usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, self.rows.max(1))
     }
+}
+
+/// Returns the bytes of the values of a column in memory. A file may hold a value many times in a few bytes.
+fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
+    let width = match column.column_type() {
+        PhysicalType::BOOLEAN => 1,
+        PhysicalType::INT32 | PhysicalType::FLOAT => 4,
+        PhysicalType::INT64 | PhysicalType::DOUBLE => 8,
+        PhysicalType::INT96 => 12,
+        PhysicalType::BYTE_ARRAY => 0,
+        PhysicalType::FIXED_LEN_BYTE_ARRAY => column.column_descr().type_length().max(0),
+    };
+    let values = column.num_values().saturating_mul(i64::from(width));
+    let texts = column.unencoded_byte_array_data_bytes().unwrap_or(0);
+    values.saturating_add(texts).max(column.uncompressed_size()).unsigned_abs()
 }
 
 #[cfg(test)]
@@ -146,6 +158,22 @@ mod tests {
         assert_eq!(sizes(Some(&numbers), BatchBounds { rows: 1000, bytes: 20_000 }), [100, 100, 50]);
         let reader = GroupReader::open(&path, Some(&numbers), BatchBounds::default()).unwrap();
         assert_eq!(reader.schema().fields().len(), 1);
+    }
+
+    #[test]
+    fn values_that_a_file_holds_once_count_as_often_as_they_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.parquet");
+        let text = "x".repeat(10_000);
+        TableBuilder::new().i64("n", (0..1000).map(|_| 7)).string("text", vec![&text; 1000]).write(&path).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() < 100_000);
+        let sizes = |column: &str, bytes: u64| -> Vec<usize> {
+            let bounds = BatchBounds { rows: usize::MAX, bytes };
+            let reader = GroupReader::open(&path, Some(&[column.to_string()]), bounds).unwrap();
+            reader.map(|batch| batch.unwrap().num_rows()).collect()
+        };
+        assert_eq!(sizes("text", 4_000_000), [400, 400, 200]);
+        assert_eq!(sizes("n", 4_000), [500, 500]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub mod ordered;
 pub mod ordered_columns;
 pub mod problem;
 mod problem_columns;
+mod row_bytes;
 pub mod rows;
 pub mod schema;
 pub mod select;

@@ -3,6 +3,7 @@
 use crate::decode::BatchColumns;
 use crate::extra::ExtraColumns;
 use crate::file::{BatchReader, BatchWriter, ROW_GROUP};
+use crate::groups::{BatchBounds, GroupReader};
 use crate::schema::{conform, exact_column, widen_batch};
 use crate::{Problem, Trajectory};
 use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
@@ -79,7 +80,7 @@ impl<R: TableRow> TableRowWriter<R> {
         let schema = R::schema(extra);
         let wide = BatchWriter::create_grouped(&self.path, schema.clone(), R::GROUP)?;
         std::mem::replace(&mut self.file, wide).finish()?;
-        for batch in BatchReader::open(&narrow)? {
+        for batch in GroupReader::open(&narrow, None, BatchBounds::default())? {
             self.file.write(&widen_batch(&batch?, &schema)?)?;
         }
         self.extra = extra;

@@ -2,6 +2,7 @@
 
 use super::tests::calculator;
 use super::*;
+use std::path::Path;
 use trainyard_core::ErrorKind;
 use trainyard_process::null_log;
 use trainyard_tables::{Message, Trajectory, Verdict};
@@ -15,13 +16,26 @@ pub(super) struct Done {
 
 /// Judges files by rules as the stage does.
 pub(super) fn filtered(rules: &[Box<dyn FilterRule>], files: &[&[Trajectory]]) -> Result<Done> {
-    let environment = calculator();
-    let scratch = tempfile::tempdir().unwrap();
-    let file = |name: &str| scratch.path().join(name);
-    let paths: Vec<PathBuf> = (0..files.len()).map(|i| file(&format!("rows-{i}"))).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = (0..files.len()).map(|i| folder.path().join(format!("rows-{i}"))).collect();
     for (path, rows) in paths.iter().zip(files) {
         trainyard_tables::write_trajectories(path, rows).unwrap();
     }
+    let outputs = ["kept", "rejected"].map(|name| folder.path().join(name));
+    let counts = filter_files(rules, &paths, RowErrorPolicy::Fail, [&outputs[0], &outputs[1]])?;
+    let [kept, rejected] = outputs.map(|path| trainyard_tables::read_trajectories(&path).unwrap());
+    Ok(Done { kept, rejected, counts })
+}
+
+/// Judges the rows of files by rules as the stage does. Returns the counts.
+pub(super) fn filter_files(
+    rules: &[Box<dyn FilterRule>],
+    files: &[PathBuf],
+    on_error: RowErrorPolicy,
+    outputs: [&Path; 2],
+) -> Result<Vec<Count>> {
+    let environment = calculator();
+    let scratch = tempfile::tempdir().unwrap();
     let host = ToolHost::new(1);
     let context = RuleContext {
         problems: &BTreeMap::new(),
@@ -34,13 +48,12 @@ pub(super) fn filtered(rules: &[Box<dyn FilterRule>], files: &[&[Trajectory]]) -
         host: &host,
         tokens: None,
     };
-    let mut passes = FilterPasses::start(rules, RowFiles::strict(&paths), &context)?;
-    passes.run([&file("kept"), &file("rejected")], |_| Ok(()))?;
-    let read = |name: &str| trainyard_tables::read_trajectories(&file(name)).unwrap();
-    Ok(Done { kept: read("kept"), rejected: read("rejected"), counts: passes.verdicts().counts().to_vec() })
+    let mut passes = FilterPasses::start(rules, RowFiles::open(files, on_error)?, &context)?;
+    passes.run(outputs, |_| Ok(()))?;
+    Ok(passes.verdicts().counts().to_vec())
 }
 
-fn rules<const N: usize>(rules: [Value; N]) -> [Box<dyn FilterRule>; N] {
+pub(super) fn rules<const N: usize>(rules: [Value; N]) -> [Box<dyn FilterRule>; N] {
     rules.map(|rule| rules::registry::family().build(&rule, &()).unwrap())
 }
 
@@ -96,11 +109,11 @@ fn rules_after_an_edit_and_the_outputs_have_it() {
     assert_eq!(done.kept[1].verdicts, own.map(|(rule, reason)| verdict(rule, reason)));
     assert_eq!(done.counts[0].edited, Some(4));
     assert!(done.counts[1..].iter().all(|count| count.edited.is_none()));
-    let report = report::report(5, 2, &done.counts, &[]);
+    let report = report::report(5, 2, &done.counts, &UnreadableRows::default());
     report.validate().unwrap();
     assert_eq!(report.metrics["edited"].value, 4.0);
     assert_eq!(report.tables[0].columns, ["rule", "judged", "rejected", "edited"]);
-    let plain = report::report(5, 2, &done.counts[1..], &[]);
+    let plain = report::report(5, 2, &done.counts[1..], &UnreadableRows::default());
     assert!(!plain.metrics.contains_key("edited") && plain.tables[0].columns.len() == 3);
 }
 

@@ -1,8 +1,11 @@
-//! Holds the edits of rules on rows, by row, and applies them to batches.
+//! Keeps the edits of rules on rows in a temporary file, by row, and applies them to batches.
 
+use super::scratch_file::ScratchFile;
 use arrow_array::{Array, RecordBatch};
 use arrow_select::interleave::interleave;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{ExtraColumns, Message, Trajectory, encode_columns};
 
@@ -10,7 +13,7 @@ use trainyard_tables::{ExtraColumns, Message, Trajectory, encode_columns};
 pub const EDITED_COLUMNS: [&str; 2] = ["messages", "answer"];
 
 /// New messages of a row, with its answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RowEdit {
     /// All messages.
     pub messages: Vec<Message>,
@@ -28,25 +31,46 @@ impl RowEdit {
     }
 }
 
-/// Edits by number of the row.
-#[derive(Default)]
-pub struct RowEdits(BTreeMap<usize, RowEdit>);
+/// Edits by number of the row. In memory are their places.
+pub struct RowEdits {
+    file: ScratchFile,
+    places: BTreeMap<usize, EditPlace>,
+}
+
+/// Place of an edit in the file.
+#[derive(Debug, Clone, Copy)]
+struct EditPlace {
+    offset: u64,
+    length: usize,
+}
 
 impl RowEdits {
-    /// Adds an edit, which replaces an earlier one of the row.
-    pub fn insert(&mut self, row: usize, edit: RowEdit) {
-        self.0.insert(row, edit);
+    /// Creates the temporary file. Errors: those of [`ScratchFile::create`].
+    pub fn create(path: &Path) -> Result<Self> {
+        Ok(Self::in_file(ScratchFile::create(path)?))
     }
-    /// Releases the edits of the rows before `row`.
+    fn in_file(file: ScratchFile) -> Self {
+        Self { file, places: BTreeMap::new() }
+    }
+    /// Adds an edit, which replaces an earlier one of the row. Errors: retryable (a full disk).
+    pub fn insert(&mut self, row: usize, edit: &RowEdit) -> Result<()> {
+        let record = serde_json::to_vec(edit).map_err(|e| Error::bug(format!("an edit is not JSON: {e}")))?;
+        let offset = self.file.append(&record)?;
+        self.places.insert(row, EditPlace { offset, length: record.len() });
+        Ok(())
+    }
+    /// Forgets the edits of the rows before `row`.
     pub fn release_before(&mut self, row: usize) {
-        self.0 = self.0.split_off(&row);
+        self.places = self.places.split_off(&row);
     }
     /// Returns a batch, the first row of which is row `first`, with the edits of its rows.
     ///
-    /// Errors: bug (columns of another type than trajectories have).
+    /// Errors: bug (columns of another type than trajectories have), those of reading.
     pub fn applied(&self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
-        let edits: Vec<(usize, &RowEdit)> =
-            self.0.range(first..first + batch.num_rows()).map(|(row, edit)| (row - first, edit)).collect();
+        let places = self.places.range(first..first + batch.num_rows());
+        let has_columns = EDITED_COLUMNS.iter().any(|name| batch.column_by_name(name).is_some());
+        let read = |(row, place): (&usize, &EditPlace)| Ok((row - first, self.read(*place)?));
+        let edits = if has_columns { places.map(read).collect::<Result<Vec<_>>>()? } else { Vec::new() };
         if edits.is_empty() {
             return Ok(batch.clone());
         }
@@ -71,6 +95,12 @@ impl RowEdits {
         }
         RecordBatch::try_new(batch.schema(), columns).map_err(unusual)
     }
+
+    fn read(&self, place: EditPlace) -> Result<RowEdit> {
+        let record = self.file.read(place.offset, place.length)?;
+        serde_json::from_slice(&record)
+            .map_err(|e| Error::bug(format!("an edit in the temporary file is damaged: {e}")))
+    }
 }
 
 fn unusual(error: impl std::fmt::Display) -> Error {
@@ -81,6 +111,8 @@ fn unusual(error: impl std::fmt::Display) -> Error {
 mod tests {
     use super::*;
     use crate::filter::RuleRows;
+    use crate::filter::scratch_file::on_full_disk;
+    use trainyard_core::ErrorKind;
 
     fn row(id: &str, text: &str, answer: Option<&str>) -> Trajectory {
         Trajectory {
@@ -110,10 +142,12 @@ mod tests {
     fn only_the_edited_rows_of_a_batch_change() {
         let rows = [row("a", "x", Some("x")), row("b", "y", None), row("c", "z", Some("9"))];
         let batch = RuleRows::of(&rows.iter().collect::<Vec<_>>()).unwrap().batch().clone();
-        let mut edits = RowEdits::default();
-        edits.insert(10, RowEdit::of(&rows[0], new_messages()));
-        edits.insert(12, RowEdit::of(&rows[2], new_messages()));
-        edits.insert(13, RowEdit::default());
+        let folder = tempfile::tempdir().unwrap();
+        let mut edits = RowEdits::create(&folder.path().join("edits")).unwrap();
+        edits.insert(10, &RowEdit::default()).unwrap();
+        edits.insert(10, &RowEdit::of(&rows[0], new_messages())).unwrap();
+        edits.insert(12, &RowEdit::of(&rows[2], new_messages())).unwrap();
+        edits.insert(13, &RowEdit::default()).unwrap();
         let edited = |row: &Trajectory, answer: &str| Trajectory {
             messages: new_messages(),
             answer: Some(answer.into()),
@@ -130,5 +164,13 @@ mod tests {
         // A column that the batch lacks is not needed.
         let part = batch.project(&[batch.schema_ref().index_of("messages").unwrap()]).unwrap();
         assert_eq!(edits.applied(&part, 10).unwrap().num_columns(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_of_the_edit() {
+        let mut edits = RowEdits::in_file(on_full_disk());
+        let long = RowEdit { answer: Some("x".repeat(5 << 20)), ..RowEdit::default() };
+        let error = edits.insert(0, &long).unwrap_err();
+        assert!(error.kind == ErrorKind::Retryable && error.message.contains("/dev/full"), "{error}");
     }
 }

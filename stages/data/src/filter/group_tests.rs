@@ -183,7 +183,7 @@ fn measured_numbers_and_examples_reach_the_report() {
     let rows: Vec<Trajectory> = (0..8).map(|i| row(&i.to_string(), &format!("p{}", i / 4), right(i), "4")).collect();
     let counts = counts(&[json!("pass_rate"), json!("rank")], &rows);
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(8, 4), (4, 3)]);
-    let report = report::report(8, 1, &counts, &[]);
+    let report = report::report(8, 1, &counts, &UnreadableRows::default());
     report.validate().unwrap();
     let numbers = table(&report, "Numbers");
     let buckets: Vec<&Value> = numbers.as_array().unwrap().iter().filter(|bucket| bucket[4] != 0.0).collect();

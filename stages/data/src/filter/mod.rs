@@ -21,6 +21,7 @@ pub mod row_scores;
 pub mod rows;
 pub mod rule;
 pub mod rules;
+mod scratch_file;
 mod shingle_file;
 mod symbol_counts;
 mod token_counter;
@@ -34,7 +35,7 @@ pub use token_counter::{OpenTokenCounter, TokenCounter};
 use crate::facts;
 use crate::io;
 use passes::FilterPasses;
-use reading::{RowErrorPolicy, RowFiles};
+use reading::{RowErrorPolicy, RowFiles, UnreadableRows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -194,13 +195,10 @@ impl Stage for FilterStage {
             tokens: tokens.as_deref(),
         };
         let rules = prepared.rules.iter().map(|rule| rule.build(&())).collect::<Result<Vec<_>>>()?;
-        let files = match prepared.config.on_error {
-            RowErrorPolicy::Fail => RowFiles::strict(&files),
-            RowErrorPolicy::Skip => RowFiles::skipping(&files)?,
-        };
-        let unreadable: Vec<String> = files.unreadable().map(ToString::to_string).collect();
-        if let Some(first) = unreadable.first() {
-            let n = unreadable.len();
+        let files = RowFiles::open(&files, prepared.config.on_error)?;
+        let unreadable = files.unreadable().clone();
+        if let Some(first) = unreadable.first.first() {
+            let n = unreadable.count;
             context.warn(format!("{n} unreadable rows are left out, the first of them: {first}"));
         }
         let mut passes = FilterPasses::start(&rules, files, &world)?;
@@ -261,13 +259,13 @@ fn report_counts(
     total: usize,
     kept: usize,
     counts: &[Count],
-    unreadable: &[String],
+    unreadable: &UnreadableRows,
     context: &mut StageContext,
 ) -> Result<()> {
     context.metric("rows", total as f64);
     context.metric("kept", kept as f64);
     context.metric("rejected", (total - kept) as f64);
-    context.metric("unreadable", unreadable.len() as f64);
+    context.metric("unreadable", unreadable.count as f64);
     for (name, n) in report::rejected_by_rule(counts) {
         context.metric(format!("rejected_{name}"), n as f64);
     }
@@ -283,6 +281,8 @@ fn report_counts(
     Ok(())
 }
 
+#[cfg(test)]
+mod bad_input_tests;
 #[cfg(test)]
 mod edit_tests;
 #[cfg(test)]

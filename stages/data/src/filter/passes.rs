@@ -5,7 +5,7 @@
 //! Rows with edits are replaced in each batch as it is read, so that every rule and the outputs have them.
 
 use super::edits::EDITED_COLUMNS;
-use super::reading::RowFiles;
+use super::reading::{RowFiles, UnreadableRows};
 use super::rows::RuleRows;
 use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use super::verdicts::RowVerdicts;
@@ -39,10 +39,10 @@ impl<'a> FilterPasses<'a> {
     /// Starts the rules. Errors: those of [`FilterRule::start`], invalid (no rows), data (a file without the columns of
     /// trajectories).
     pub fn start(rules: &'a [Box<dyn FilterRule>], files: RowFiles<'a>, context: &'a RuleContext<'a>) -> Result<Self> {
-        let mut verdicts = RowVerdicts::new(rules);
+        let mut verdicts = RowVerdicts::new(rules, &context.new_file("edits"))?;
         files.each_batch(Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
         if verdicts.rows() == 0 {
-            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
+            return Err(no_rows(files.unreadable()));
         }
         let start = |rule: &'a dyn FilterRule| {
             let pass = rule.start(context).map_err(|e| at_rule(e, rule.kind()))?;
@@ -219,6 +219,14 @@ fn filtered(batch: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch> {
         return Ok(batch.clone());
     }
     filter_record_batch(batch, mask).map_err(|e| Error::bug(format!("rows cannot be selected: {e}")))
+}
+
+fn no_rows(unreadable: &UnreadableRows) -> Error {
+    match unreadable.first.first() {
+        Some(first) => Error::data(format!("none of {} rows can be read: {first}", unreadable.count))
+            .help("repair the rows, or run the stage that made them again"),
+        None => Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"),
+    }
 }
 
 fn at_rule(error: Error, kind: &str) -> Error {

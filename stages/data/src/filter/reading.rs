@@ -1,14 +1,21 @@
 //! Reads the rows of a stage batch by batch. Rows that cannot be read end the stage, or are left out.
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::{BooleanArray, RecordBatch, UInt64Array};
 use arrow_select::filter::filter_record_batch;
+use arrow_select::take::take_record_batch;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchBounds, GroupReader, Trajectory, conform_rows};
+use trainyard_tables::{BatchBounds, EpisodeStatus, GroupReader, StopReason, Trajectory, conform_rows, read_schema};
+
+/// Unreadable rows whose errors are kept.
+const NAMED_ROWS: usize = 10;
 
 /// Effect of a row that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -22,38 +29,46 @@ pub enum RowErrorPolicy {
     Skip,
 }
 
+/// Rows that could not be read and are left out.
+#[derive(Debug, Clone, Default)]
+pub struct UnreadableRows {
+    /// Number of rows.
+    pub count: usize,
+    /// Errors of the first rows, which name the file and the row.
+    pub first: Vec<Error>,
+}
+
 /// Files with trajectories, in order.
 pub struct RowFiles<'a> {
     files: &'a [PathBuf],
-    /// Rows that are left out, with the reason, by index of the file and of the row.
-    unreadable: BTreeMap<(usize, usize), Error>,
+    bounds: BatchBounds,
+    /// Rows that are left out, by index of the file and of the row.
+    left_out: BTreeSet<(usize, usize)>,
+    unreadable: UnreadableRows,
 }
 
 impl<'a> RowFiles<'a> {
     /// Takes files all of whose rows must be readable.
     pub fn strict(files: &'a [PathBuf]) -> Self {
-        Self { files, unreadable: BTreeMap::new() }
+        let (left_out, unreadable) = (BTreeSet::new(), UnreadableRows::default());
+        Self { files, bounds: BatchBounds::default(), left_out, unreadable }
     }
-    /// Takes files whose unreadable rows are left out. Reads them once.
+    /// Opens files; with [`RowErrorPolicy::Skip`] they are read once to find the rows that are left out.
     ///
     /// Errors: data (a file that is corrupt, or has other columns than trajectories).
-    pub fn skipping(files: &'a [PathBuf]) -> Result<Self> {
-        let mut unreadable = BTreeMap::new();
-        for (f, file) in files.iter().enumerate() {
-            let mut first = 0;
-            for batch in GroupReader::open(file, None, BatchBounds::default())? {
-                let batch = batch?;
-                for (row, error) in unreadable_rows(file, &batch)? {
-                    unreadable.insert((f, first + row), error);
-                }
-                first += batch.num_rows();
-            }
+    pub fn open(files: &'a [PathBuf], policy: RowErrorPolicy) -> Result<Self> {
+        for file in files {
+            conform_rows::<Trajectory>(file, &RecordBatch::new_empty(read_schema(file)?), None)?;
         }
-        Ok(Self { files, unreadable })
+        let mut opened = Self::strict(files);
+        if policy == RowErrorPolicy::Skip {
+            opened.find_unreadable()?;
+        }
+        Ok(opened)
     }
-    /// Returns the errors of the rows that are left out; they name the file and the row.
-    pub fn unreadable(&self) -> impl ExactSizeIterator<Item = &Error> {
-        self.unreadable.values()
+    /// Returns the rows that are left out.
+    pub fn unreadable(&self) -> &UnreadableRows {
+        &self.unreadable
     }
     /// Passes all batches on, with all columns of trajectories or the named ones.
     ///
@@ -65,60 +80,101 @@ impl<'a> RowFiles<'a> {
     ) -> Result<()> {
         for (f, file) in self.files.iter().enumerate() {
             let mut first = 0;
-            for batch in GroupReader::open(file, columns, BatchBounds::default())? {
+            for batch in GroupReader::open(file, columns, self.bounds)? {
                 let batch = batch?;
                 let rows = first..first + batch.num_rows();
-                let readable = |row| !self.unreadable.contains_key(&(f, row));
-                let kept = if self.unreadable.range((f, rows.start)..(f, rows.end)).next().is_some() {
-                    selected(&batch, rows.clone().map(readable))?
-                } else {
-                    batch
-                };
-                let conformed = conform_rows::<Trajectory>(file, &kept, columns);
-                at(file, &conformed.map_err(|e| located(e, file, &kept, columns, rows.start))?)?;
+                let kept = self.readable(f, &batch, &rows)?;
+                let read = readable_rows(file, &kept, columns);
+                at(file, &read.map_err(|e| located(e, file, &kept, columns, rows.start))?)?;
                 first = rows.end;
             }
         }
         Ok(())
     }
+
+    /// Returns a batch without the rows that are left out; `rows` are its rows in file `f`.
+    fn readable(&self, f: usize, batch: &RecordBatch, rows: &Range<usize>) -> Result<RecordBatch> {
+        if self.left_out.range((f, rows.start)..(f, rows.end)).next().is_none() {
+            return Ok(batch.clone());
+        }
+        let mask: BooleanArray = rows.clone().map(|row| Some(!self.left_out.contains(&(f, row)))).collect();
+        filter_record_batch(batch, &mask).map_err(unselected)
+    }
+    fn find_unreadable(&mut self) -> Result<()> {
+        for (f, file) in self.files.iter().enumerate() {
+            let mut first = 0;
+            for batch in GroupReader::open(file, None, self.bounds)? {
+                let batch = batch?;
+                each_unreadable(file, &batch, &mut |row, error| {
+                    self.left_out.insert((f, first + row));
+                    if self.unreadable.first.len() < NAMED_ROWS {
+                        self.unreadable.first.push(at_row(error, first + row));
+                    }
+                })?;
+                first += batch.num_rows();
+            }
+        }
+        self.unreadable.count = self.left_out.len();
+        Ok(())
+    }
 }
 
-/// Returns the rows of a batch that are not those of trajectories, each with its error.
-///
-/// Errors: the file has other columns.
-fn unreadable_rows(file: &Path, batch: &RecordBatch) -> Result<Vec<(usize, Error)>> {
-    conform_rows::<Trajectory>(file, &batch.slice(0, 0), None)?;
-    let mut found = Vec::new();
+/// Returns the columns of a batch as those of trajectories. Errors: data, naming the file and the column.
+fn readable_rows(file: &Path, batch: &RecordBatch, columns: Option<&[String]>) -> Result<RecordBatch> {
+    let rows = conform_rows::<Trajectory>(file, batch, columns)?;
+    check_words::<EpisodeStatus>(file, &rows, "status")?;
+    check_words::<StopReason>(file, &rows, "stop_reason")?;
+    Ok(rows)
+}
+
+/// Checks that the texts of a column, if the batch has it, are words of a closed set. Errors: data.
+fn check_words<T: DeserializeOwned>(file: &Path, rows: &RecordBatch, name: &str) -> Result<()> {
+    let Some(texts) = rows.column_by_name(name).and_then(|column| column.as_string_opt::<i32>()) else {
+        return Ok(());
+    };
+    let words: BTreeSet<&str> = texts.iter().flatten().collect();
+    for word in words {
+        serde_json::from_value::<T>(Value::String(word.to_string()))
+            .map_err(|e| Error::data(format!("{}: column `{name}`: {e}", file.display())))?;
+    }
+    Ok(())
+}
+
+/// Passes on the rows of a batch that cannot be read, in order, each with its error.
+fn each_unreadable(file: &Path, batch: &RecordBatch, found: &mut impl FnMut(usize, Error)) -> Result<()> {
     let mut spans: Vec<Range<usize>> = std::iter::once(0..batch.num_rows()).collect();
     while let Some(span) = spans.pop() {
-        let rows = selected(batch, (0..batch.num_rows()).map(|row| span.contains(&row)))?;
-        match conform_rows::<Trajectory>(file, &rows, None) {
+        match readable_rows(file, &part(batch, &span)?, None) {
             Ok(_) => {}
-            Err(e) if span.len() == 1 => found.push((span.start, at_row(e, span.start))),
+            Err(e) if span.len() <= 1 => found(span.start, e),
             Err(_) => {
                 let middle = usize::midpoint(span.start, span.end);
-                spans.extend([span.start..middle, middle..span.end]);
+                spans.extend([middle..span.end, span.start..middle]);
             }
         }
     }
-    Ok(found)
+    Ok(())
 }
 
-/// Adds the first row that is not readable to an error of a batch, if its file has the right columns.
+/// Adds the first row that is not readable to an error of a batch.
 fn located(error: Error, file: &Path, batch: &RecordBatch, columns: Option<&[String]>, first: usize) -> Error {
-    let fails = |rows: usize| {
-        let part = selected(batch, (0..batch.num_rows()).map(|row| row < rows));
-        part.and_then(|part| conform_rows::<Trajectory>(file, &part, columns)).is_err()
-    };
-    if fails(0) {
-        return error;
+    let fails = |rows: usize| part(batch, &(0..rows)).and_then(|part| readable_rows(file, &part, columns)).is_err();
+    let Some(row) = first_failing(batch.num_rows(), fails) else { return error };
+    at_row(error, first + row).help("repair the row, or set `on_error: skip`, which leaves such rows out")
+}
+
+/// Returns the first of `rows` rows with which they fail, if `fails` does with all of them; `None` if it fails without
+/// a row.
+pub fn first_failing(rows: usize, mut fails: impl FnMut(usize) -> bool) -> Option<usize> {
+    if rows == 0 || fails(0) {
+        return None;
     }
-    let (mut good, mut bad) = (0, batch.num_rows());
+    let (mut good, mut bad) = (0, rows);
     while bad - good > 1 {
         let middle = usize::midpoint(good, bad);
         if fails(middle) { bad = middle } else { good = middle }
     }
-    at_row(error, first + bad - 1).help("repair the row, or set `on_error: skip`, which leaves such rows out")
+    Some(bad - 1)
 }
 
 /// Rows are counted from 1.
@@ -126,9 +182,16 @@ fn at_row(error: Error, row: usize) -> Error {
     error.at(format!("row {}", row + 1))
 }
 
-fn selected(batch: &RecordBatch, keep: impl Iterator<Item = bool>) -> Result<RecordBatch> {
-    let mask: BooleanArray = keep.map(Some).collect();
-    filter_record_batch(batch, &mask).map_err(|e| Error::bug(format!("rows cannot be selected: {e}")))
+/// Copies some rows of a batch, so that their lists have no items of other rows.
+fn part(batch: &RecordBatch, rows: &Range<usize>) -> Result<RecordBatch> {
+    if rows.len() == batch.num_rows() {
+        return Ok(batch.clone());
+    }
+    take_record_batch(batch, &UInt64Array::from_iter_values(rows.start as u64..rows.end as u64)).map_err(unselected)
+}
+
+fn unselected(error: impl std::fmt::Display) -> Error {
+    Error::bug(format!("rows cannot be selected: {error}"))
 }
 
 #[cfg(test)]
@@ -169,9 +232,10 @@ mod tests {
         // Columns that are not read may have anything.
         RowFiles::strict(&files).each_batch(Some(&["id".to_string()]), |_, _| Ok(())).unwrap();
 
-        let skipping = RowFiles::skipping(&files).unwrap();
-        let errors: Vec<String> = skipping.unreadable().map(ToString::to_string).collect();
-        assert_eq!(errors.len(), 3);
+        let skipping = RowFiles::open(&files, RowErrorPolicy::Skip).unwrap();
+        let UnreadableRows { count, first } = skipping.unreadable();
+        let errors: Vec<String> = first.iter().map(ToString::to_string).collect();
+        assert!(*count == 3 && errors.len() == 3);
         for (error, row) in errors.iter().zip(["row 8", "row 9", "row 40"]) {
             assert!(error.contains(row) && error.contains("data.parquet"), "{error}");
         }
@@ -189,11 +253,13 @@ mod tests {
     #[test]
     fn files_with_other_columns_are_refused_in_both_ways() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data.parquet");
+        let path = folder.path().join("other.parquet");
         trainyard_tables::TableBuilder::new().i64("n", 0..3).write(&path).unwrap();
-        let files = [path];
-        let strict = RowFiles::strict(&files).each_batch(None, |_, _| Ok(())).unwrap_err();
-        assert!(strict.message.contains("is missing") && !strict.to_string().contains("row "), "{strict}");
-        assert!(RowFiles::skipping(&files).err().unwrap().message.contains("is missing"));
+        let files = [file(folder.path(), &[]), path];
+        for policy in [RowErrorPolicy::Fail, RowErrorPolicy::Skip] {
+            let error = RowFiles::open(&files, policy).err().unwrap();
+            let is_named = error.message.contains("other.parquet: column `id` of type Utf8 is missing");
+            assert!(is_named && !error.message.contains("row "), "{error}");
+        }
     }
 }

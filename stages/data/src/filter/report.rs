@@ -1,5 +1,6 @@
 //! Builds the report of `data/filter`: counts by rule and by reason, examples, and the numbers by which rules judged.
 
+use super::reading::UnreadableRows;
 use super::verdicts::{Count, RejectedExample};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::report::{ReportCell, StageReport, Table};
@@ -40,16 +41,13 @@ pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>, edits: bool) -> Vec
     list
 }
 
-/// Rows that the report names.
-const NAMED_ROWS: usize = 10;
-
-/// Returns the report on `total` rows, of which `kept` were kept. `unreadable` are the errors of rows that were left
+/// Returns the report on `total` rows, of which `kept` were kept. `unreadable` are the rows that were left
 /// out.
-pub fn report(total: usize, kept: usize, counts: &[Count], unreadable: &[String]) -> StageReport {
+pub fn report(total: usize, kept: usize, counts: &[Count], unreadable: &UnreadableRows) -> StageReport {
     let mut report = StageReport::new("Filter");
     report.summary = format!("{kept} of {total} rows were kept.");
     report.metric("rows", total as f64).metric("kept", kept as f64).metric("rejected", (total - kept) as f64);
-    report.metric("unreadable", unreadable.len() as f64);
+    report.metric("unreadable", unreadable.count as f64);
     for (rule, n) in rejected_by_rule(counts) {
         report.metric(format!("rejected_{rule}"), n as f64);
     }
@@ -63,10 +61,10 @@ pub fn report(total: usize, kept: usize, counts: &[Count], unreadable: &[String]
             report.table(table);
         }
     }
-    if !unreadable.is_empty() {
+    if unreadable.count > 0 {
         let mut rows = Table::new("Rows that could not be read", ["error"]);
-        for error in unreadable.iter().take(NAMED_ROWS) {
-            rows.row([ReportCell::text(error)]);
+        for error in &unreadable.first {
+            rows.row([ReportCell::text(error.to_string())]);
         }
         report.table(rows);
     }

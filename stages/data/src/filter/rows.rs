@@ -28,6 +28,10 @@ impl RuleRows {
         let batch = encode_rows(rows, &Trajectory::schema(extra), extra)?;
         Ok(Self::new(path, conform_rows::<Trajectory>(path, &batch, None)?))
     }
+    /// Returns the file of the rows, for errors.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
     /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.batch.num_rows()

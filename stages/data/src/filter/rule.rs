@@ -76,6 +76,15 @@ impl RuleVerdict {
     }
 }
 
+/// Returns the problem of a rule that needs the input `port`, if nothing is wired to it.
+pub fn unwired(kind: &str, port: &str, inputs: &WiredInputs) -> Vec<OptionProblem> {
+    if inputs.get(port).is_some_and(|count| *count > 0) {
+        return Vec::new();
+    }
+    let problem = OptionProblem::new("", format!("the rule `{kind}` needs the input `{port}`"));
+    vec![problem.help(format!("wire the input `{port}`, or remove the rule from `rules`"))]
+}
+
 /// Columns that a rule reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleColumns {

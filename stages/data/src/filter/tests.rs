@@ -273,6 +273,29 @@ fn all_problems_with_the_rules_are_reported_and_located() {
 }
 
 #[test]
+fn inputs_that_rules_need_are_named_before_the_run() {
+    let parts = parts();
+    let filter = FilterStage { rules: parts.rules.clone(), envs: parts.envs.clone(), open_tokens: None };
+    let problems = |config: Value, ports: &[(&str, usize)]| {
+        let prepared = filter.prepare(config).unwrap();
+        let inputs: WiredInputs = ports.iter().map(|(port, count)| ((*port).to_string(), *count)).collect();
+        let shown = |it: OptionProblem| format!("{} {}; {}", it.pointer, it.message, it.help.unwrap_or_default());
+        prepared.problems_with(&inputs).into_iter().map(shown).collect::<Vec<_>>()
+    };
+    let needs = |i: usize, rule: &str, port: &str| {
+        let help = format!("wire the input `{port}`, or remove the rule from `rules`");
+        format!("/rules/{i} the rule `{rule}` needs the input `{port}`; {help}")
+    };
+    let (answer, evaluation) = (needs(2, "answer", "problems"), needs(5, "decontaminate", "evaluation"));
+    // The default rules have both.
+    assert_eq!(problems(json!({}), &[("trajectories", 1)]), [answer.clone(), evaluation.clone()]);
+    assert_eq!(problems(json!({}), &[("trajectories", 1), ("problems", 0), ("evaluation", 2)]), [answer]);
+    assert_eq!(problems(json!({}), &[("trajectories", 1), ("problems", 1)]), [evaluation]);
+    assert!(problems(json!({}), &[("problems", 1), ("evaluation", 1)]).is_empty());
+    assert!(problems(json!({"rules": ["format"]}), &[("trajectories", 1)]).is_empty());
+}
+
+#[test]
 fn expressions_see_the_columns() {
     let mut rows = [with_question("a", "q"), with_question("b", "q")];
     rows[1].tool_errors = 3;
@@ -346,7 +369,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     assert_eq!(rejected[0].verdicts, [vec![before], own.to_vec()].concat());
     assert_eq!(rejected[1].verdicts.len(), 1);
     assert_eq!(rejected[2], rejected_before);
-    let report = report::report(4, 1, &counts, &[]);
+    let report = report::report(4, 1, &counts, &UnreadableRows::default());
     report.validate().unwrap();
     assert_eq!(report.metrics["rejected_exact_duplicates"].value, 1.0);
     assert!(report::first_reasons(&counts).contains("format (no_answer): 1"));

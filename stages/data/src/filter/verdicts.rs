@@ -10,6 +10,7 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::DataType;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
@@ -78,15 +79,19 @@ pub struct RowVerdicts {
     states: Vec<RowState>,
     /// Reasons by row and index of the rule, where not empty.
     reasons: BTreeMap<(usize, u16), Box<str>>,
-    edits: RowEdits,
+    /// Edits, if a rule may edit.
+    edits: Option<RowEdits>,
     counts: Vec<Count>,
 }
 
 impl RowVerdicts {
-    /// Starts with no rows, and these rules.
-    pub fn new(rules: &[Box<dyn FilterRule>]) -> Self {
+    /// Starts with no rows, and these rules. Edits are kept in a temporary file `edits`.
+    ///
+    /// Errors: retryable (a full disk), invalid (no such folder).
+    pub fn new(rules: &[Box<dyn FilterRule>], edits: &Path) -> Result<Self> {
         let counts = rules.iter().map(|rule| Count::new(rule.kind(), rule.edits())).collect();
-        Self { states: Vec::new(), reasons: BTreeMap::new(), edits: RowEdits::default(), counts }
+        let edits = rules.iter().any(|rule| rule.edits()).then(|| RowEdits::create(edits)).transpose()?;
+        Ok(Self { states: Vec::new(), reasons: BTreeMap::new(), edits, counts })
     }
     /// Adds the rows of a batch, which has the column `verdicts`.
     pub fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -121,11 +126,12 @@ impl RowVerdicts {
     }
     /// Returns a batch, the first row of which is row `first`, with the edits so far.
     pub fn edited(&self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
-        self.edits.applied(batch, first)
+        self.edits.as_ref().map_or_else(|| Ok(batch.clone()), |edits| edits.applied(batch, first))
     }
     /// Records the judgments of a rule on the kept rows among `rows`, which have these ids.
     ///
-    /// Errors: bug (another number of judgments than of kept rows, an edit by a rule that does not edit).
+    /// Errors: bug (another number of judgments than of kept rows, an edit by a rule that does not edit), retryable (a
+    /// full disk).
     pub fn record(
         &mut self,
         rule: usize,
@@ -145,11 +151,11 @@ impl RowVerdicts {
                 RuleVerdict::Keep => continue,
                 RuleVerdict::KeepWithReason(reason) => reason,
                 RuleVerdict::Edit { reason, edit } => {
-                    let Some(edited) = &mut count.edited else {
+                    let (Some(edited), Some(edits)) = (&mut count.edited, &mut self.edits) else {
                         return Err(Error::bug(format!("rule `{}` edits rows, but does not say so", count.rule)));
                     };
                     *edited += 1;
-                    self.edits.insert(row, edit);
+                    edits.insert(row, &edit)?;
                     reason
                 }
                 RuleVerdict::Reject { code, detail } => {
@@ -170,7 +176,7 @@ impl RowVerdicts {
         columns[place] = self.appended(verdict_lists(batch)?, first)?;
         let end = first + batch.num_rows();
         self.reasons = self.reasons.split_off(&(end, 0));
-        self.edits.release_before(end);
+        self.edits.iter_mut().for_each(|edits| edits.release_before(end));
         RecordBatch::try_new(batch.schema(), columns).map_err(|e| Error::bug(format!("verdicts do not fit: {e}")))
     }
 

@@ -3,12 +3,12 @@
 //! In an imported conversation the answer is the whole last message, because no environment has parsed it. The rule
 //! parses such an answer as the environment parses an agent's last message, and uses other answers unchanged.
 
-use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row};
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, each_row, unwired};
 use crate::text::short;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
 use trainyard_envs::Environment;
 use trainyard_tables::{EpisodeStatus, Trajectory};
 
@@ -31,6 +31,9 @@ impl FilterRule for AnswerRule {
     }
     fn columns(&self) -> RuleColumns {
         RuleColumns::named(&["problem_id", "messages", "answer", "status"])
+    }
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        unwired(Self::KIND, "problems", inputs)
     }
     fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         if context.problems.is_empty() {

@@ -5,7 +5,7 @@
 //! evaluation problems the rule fails, because a pass would look like a clean result.
 
 use crate::filter::rows::RuleRows;
-use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
+use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict, unwired};
 use crate::text::{ngrams, normal};
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use trainyard_api::PartOptions;
-use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
 use trainyard_tables::{MessageColumns, Problem};
 
 /// Method that detects overlap.
@@ -84,6 +84,9 @@ impl FilterRule for Decontaminate {
     }
     fn columns(&self) -> RuleColumns {
         RuleColumns::named(&["problem_id", "messages"])
+    }
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        unwired(Self::KIND, "evaluation", inputs)
     }
     fn start<'a>(&'a self, context: &'a RuleContext<'a>) -> Result<Box<dyn RulePass + 'a>> {
         let index = self.index(context.evaluation, "remove the rule from `rules`")?;

@@ -1,6 +1,7 @@
 //! Implements the rule `expression`: keeps the rows for which a SQL expression over the columns is true, such as
 //! `tool_errors <= 1 and level < 4`.
 
+use crate::filter::reading::first_failing;
 use crate::filter::rows::RuleRows;
 use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::row_expression::{self, RowTable};
@@ -10,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, Result, WiredInputs};
+use trainyard_core::{Error, ErrorKind, OptionProblem, Result, WiredInputs};
 use trainyard_query::FilterExpression;
 use trainyard_tables::{ExtraColumns, TableRow as _, Trajectory};
 
@@ -80,7 +81,7 @@ impl RulePass for ExpressionPass<'_> {
     fn judge(&mut self, rows: &RuleRows) -> Result<Vec<RuleVerdict>> {
         let evaluate = |batches: &[RecordBatch]| batch_mask(batches, &self.expression, &self.file);
         let mask: Vec<bool> = match (&mut self.mask, self.observes) {
-            (_, false) => evaluate(std::slice::from_ref(rows.batch()))?,
+            (_, false) => evaluate(std::slice::from_ref(rows.batch())).map_err(|e| self.located(e, rows))?,
             (Some(mask), true) => mask.take(rows.len()).collect(),
             (None, true) => {
                 let mut mask = evaluate(&std::mem::take(&mut self.observed))?.into_iter();
@@ -92,5 +93,20 @@ impl RulePass for ExpressionPass<'_> {
         let verdict =
             |keep| if keep { RuleVerdict::Keep } else { RuleVerdict::reject("not_true", self.keep.to_string()) };
         Ok(mask.into_iter().map(verdict).collect())
+    }
+}
+
+impl ExpressionPass<'_> {
+    /// Adds the first row that has no value to an error of an expression that judges each row for itself.
+    fn located(&self, error: Error, rows: &RuleRows) -> Error {
+        if !matches!(error.kind, ErrorKind::Invalid | ErrorKind::Data) {
+            return error;
+        }
+        let fails = |n: usize| batch_mask(&[rows.batch().slice(0, n)], &self.expression, &self.file).is_err();
+        let Some(row) = first_failing(rows.len(), fails) else { return error };
+        let id = rows.ids().map_or("", |ids| ids.value(row));
+        error
+            .at(format!("{}: row `{id}`", rows.path().display()))
+            .help("give the expression a value for this row, for example by `CASE WHEN … END`")
     }
 }

@@ -8,9 +8,16 @@ use crate::filter::judged_text::{JudgedText, each_text};
 use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
 use whatlang::{Info, Lang};
+
+/// Bytes of the longest text that is judged as a whole. The detector takes time and memory by the length, and compares
+/// no more than the 600 most frequent trigrams.
+const WHOLE: usize = 8 << 10;
+/// Pieces of a longer text that are judged.
+const PIECES: usize = 8;
 
 /// The code of ISO 639-3 of each language, and that of ISO 639-1.
 const CODES: [(&str, &str); 70] = [
@@ -139,7 +146,7 @@ impl LanguageRule {
         if letters < self.min_letters {
             return self.unknown(&format!("{letters} letters"));
         }
-        match whatlang::detect(text) {
+        match whatlang::detect(&sample(text)) {
             None => self.unknown("no letters of a known script"),
             Some(found) if found.confidence() < self.confidence => self.unknown(&shown(&found)),
             Some(found) if wanted.contains(&found.lang()) => RuleVerdict::Keep,
@@ -155,6 +162,19 @@ impl LanguageRule {
     }
 }
 
+/// Returns a text of up to [`WHOLE`] bytes as it is, and of a longer one pieces at equal distances, the first of them at
+/// its begin.
+fn sample(text: &str) -> Cow<'_, str> {
+    if text.len() <= WHOLE {
+        return Cow::Borrowed(text);
+    }
+    let piece = |i: usize| {
+        let start = text.floor_char_boundary(i * (text.len() / PIECES));
+        &text[start..text.floor_char_boundary(start + WHOLE / PIECES)]
+    };
+    Cow::Owned((0..PIECES).map(piece).collect::<Vec<_>>().join(" "))
+}
+
 fn shown(found: &Info) -> String {
     format!("{} ({:.2})", found.lang().code(), found.confidence())
 }
@@ -165,7 +185,8 @@ impl PartOptions for LanguageRule {
     const DOC: &'static str = "Keeps the rows whose text (`of`: the conversation, the question, the agent's messages)\n\
         is in one of `languages`. The detector (whatlang: trigrams and alphabets) knows 70 languages. Where 16\n\
         of them were possible, it was right for 99% of texts of more than 100 characters, 97% of 51 to 100, 92% of\n\
-        21 to 50 and 79% of up to 20 (the benchmark of whichlang 0.1.1). Code and names mislead it. The language of a\n\
+        21 to 50 and 79% of up to 20 (the benchmark of whichlang 0.1.1). Code and names mislead it. Of a text of more than\n\
+        8 KiB it judges 8 pieces of 1 KiB at equal distances, from the begin of the text on. The language of a\n\
         text with fewer letters than `min_letters`, or that is found with less than `confidence`, is unknown, and\n\
         `unknown` decides: keep or reject. Related languages, such as Danish and Norwegian, are distinguished with\n\
         little confidence: name both. Reasons: other_language (with the code and the confidence), unknown_language.";
@@ -281,6 +302,25 @@ mod tests {
         english.confidence = 0.5;
         assert_eq!(verdict(&english, &mixed), RuleVerdict::reject("other_language", "cmn (0.50)"));
         assert_eq!(verdict(&english, text), RuleVerdict::Keep);
+    }
+
+    #[test]
+    fn long_texts_are_judged_by_pieces_of_all_their_parts() {
+        let whole = "é".repeat(WHOLE / 2);
+        assert!(matches!(sample(&whole), Cow::Borrowed(text) if text == whole));
+        // Positions inside a letter of two bytes move to its begin.
+        let longer = format!("a{}", "é".repeat(PIECES * WHOLE));
+        let sampled = sample(&longer);
+        let pieces: Vec<&str> = sampled.split(' ').collect();
+        assert_eq!(pieces.len(), PIECES);
+        assert!(pieces.iter().all(|piece| (WHOLE / PIECES - 2..=WHOLE / PIECES).contains(&piece.len())), "{pieces:?}");
+        let rule = rule(&["en"]);
+        let [english, german] = [SENTENCES[0].1, SENTENCES[1].1].map(|text| format!("{text} ").repeat(1000));
+        let verdict = |text: &str| verdict(&rule, text);
+        assert_eq!(verdict(&english), RuleVerdict::Keep);
+        assert!(matches!(verdict(&german), RuleVerdict::Reject { code: "other_language", .. }));
+        // A short begin in another language does not decide.
+        assert_eq!(verdict(&format!("{} {english}", SENTENCES[1].1)), RuleVerdict::Keep);
     }
 
     #[test]
