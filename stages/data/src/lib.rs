@@ -13,8 +13,12 @@ pub mod hash;
 pub mod identity;
 pub mod import;
 pub mod io;
+#[cfg(test)]
+mod made_rows;
 pub mod pairs;
 pub mod parts;
+#[cfg(test)]
+mod recorded_tests;
 pub mod registry;
 mod row_expression;
 mod row_mask;
