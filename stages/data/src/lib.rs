@@ -21,7 +21,9 @@ pub mod parts;
 mod recorded_tests;
 pub mod registry;
 mod row_expression;
+pub mod row_files;
 mod row_mask;
+mod row_selection;
 pub mod select;
 pub mod solutions;
 #[cfg(test)]

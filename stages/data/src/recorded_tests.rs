@@ -1,12 +1,12 @@
 //! Compares the files of `data/select`, `data/pairs` and exports of made rows with recorded digests.
 
-use crate::export::{ExportForm, ExportOmissions, ExportSource, FileKind, export, registry};
+use crate::export::{ExportForm, ExportOmissions, ExportSource, FileKind, registry, write_export};
 use crate::made_rows::{self, digest, expect_recorded};
 use crate::stage_tests::run;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use trainyard_core::ArtifactKind;
-use trainyard_tables::{Problem, Trajectory, ordered, ordered_columns};
+use trainyard_tables::{Problem, Trajectory};
 
 /// More than a row group.
 const PROBLEMS: u64 = 17_000;
@@ -82,21 +82,10 @@ fn exported(table: &Path, kind: ArtifactKind, form: ExportForm, name: &str, file
     let format = *registry::family().read(&Value::from(name)).unwrap().build(&()).unwrap();
     let mut omissions = ExportOmissions::default();
     let file = table.with_extension(file_kind.extension());
-    let mut made = Vec::new();
-    let rows = export(ExportSource { table, kind }, form, format, &mut omissions, &mut |row| {
-        made.push(row);
-        Ok(())
-    });
-    match file_kind {
-        FileKind::Parquet => ordered_columns::write_parquet(&file, &made).map(drop).unwrap(),
-        FileKind::JsonLines => {
-            let mut out = Vec::new();
-            made.iter().for_each(|row| ordered::write_line(row, &mut out).unwrap());
-            std::fs::write(&file, out).unwrap();
-        }
-    }
+    let source = ExportSource { table, kind };
+    let rows = write_export(source, (form, format), (&file, file_kind), &mut omissions).unwrap();
     let counts: Vec<u64> = omissions.counts().map(|(_, n)| n).collect();
-    format!("{} {} {counts:?}", digest(&file), rows.unwrap())
+    format!("{} {rows} {counts:?}", digest(&file))
 }
 
 #[test]

@@ -203,3 +203,9 @@ pub fn read_schema(path: &Path) -> Result<SchemaRef> {
 pub fn row_count(path: &Path) -> Result<u64> {
     Ok(u64::try_from(open(path)?.metadata().file_metadata().num_rows()).unwrap_or(0))
 }
+
+/// Returns the number of bytes of all rows of a file before compression, from its footer.
+pub fn byte_count(path: &Path) -> Result<u64> {
+    let groups = open(path)?.metadata().row_groups().iter().map(|group| group.total_byte_size().unsigned_abs()).sum();
+    Ok(groups)
+}

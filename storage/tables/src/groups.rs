@@ -60,6 +60,14 @@ impl GroupReader {
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// Returns the number of rows in the whole file.
+    pub fn rows(&self) -> u64 {
+        u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
 
     /// Opens the next row group. Returns whether there was one.
     fn open_group(&mut self) -> Result<bool> {
@@ -72,7 +80,7 @@ impl GroupReader {
             .filter(|(leaf, _)| self.mask.leaf_included(*leaf))
             .map(|(_, column)| column.uncompressed_size())
             .sum();
-        let rows = self.bounds.rows_of(bytes, group.num_rows());
+        let rows = self.bounds.rows_of(bytes.unsigned_abs(), group.num_rows().unsigned_abs());
         let file = File::open(&self.path).map_err(|e| io_error(&self.path, &e))?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_projection(self.mask.clone())
@@ -111,10 +119,9 @@ impl Iterator for GroupReader {
 }
 
 impl BatchBounds {
-    /// Returns the rows of a batch from a group of `rows` rows and `bytes` bytes.
-    fn rows_of(self, bytes: i64, rows: i64) -> usize {
-        let (bytes, rows) = (bytes.unsigned_abs(), rows.unsigned_abs().max(1));
-        let fit = self.bytes.saturating_mul(rows) / bytes.max(1);
+    /// Returns the rows of a batch of rows like these `rows`, which have `bytes` bytes.
+    pub fn rows_of(self, bytes: u64, rows: u64) -> usize {
+        let fit = self.bytes.saturating_mul(rows.max(1)) / bytes.max(1);
         usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, self.rows.max(1))
     }
 }

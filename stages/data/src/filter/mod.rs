@@ -12,7 +12,6 @@ mod limits;
 pub mod minhash;
 pub mod passes;
 mod ranking;
-pub mod reading;
 mod repeats;
 pub mod report;
 pub mod row_groups;
@@ -33,8 +32,8 @@ pub use token_counter::{OpenTokenCounter, TokenCounter};
 
 use crate::facts;
 use crate::io;
+use crate::row_files::{RowErrorPolicy, RowFiles};
 use passes::FilterPasses;
-use reading::{RowErrorPolicy, RowFiles};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -195,7 +194,8 @@ impl Stage for FilterStage {
         };
         let rules = prepared.rules.iter().map(|rule| rule.build(&())).collect::<Result<Vec<_>>>()?;
         let files = match prepared.config.on_error {
-            RowErrorPolicy::Fail => RowFiles::strict(&files),
+            RowErrorPolicy::Fail => RowFiles::strict(&files)
+                .with_help("repair the row, or set `on_error: skip`, which leaves such rows out"),
             RowErrorPolicy::Skip => RowFiles::skipping(&files)?,
         };
         let unreadable: Vec<String> = files.unreadable().map(ToString::to_string).collect();
