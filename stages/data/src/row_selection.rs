@@ -26,6 +26,19 @@ impl<'a, R: TableRow> RowSelection<'a, R> {
         files.check_columns()?;
         Ok(Self { files, keep: vec![true; files.rows()?] })
     }
+    /// Selects the rows with these numbers. Errors: those of reading; bug (a number past the end).
+    pub fn of(files: &'a RowFiles<'a, R>, numbers: impl Iterator<Item = usize>) -> Result<Self> {
+        let mut keep = vec![false; files.rows()?];
+        for number in numbers {
+            let place = keep.get_mut(number).ok_or_else(|| Error::bug(format!("the files have no row {number}")))?;
+            *place = true;
+        }
+        Ok(Self { files, keep })
+    }
+    /// Returns the numbers of the selected rows, in order.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.keep.iter().enumerate().filter(|(_, keep)| **keep).map(|(number, _)| number)
+    }
     /// Returns the number of selected rows.
     pub fn count(&self) -> usize {
         self.keep.iter().filter(|keep| **keep).count()
