@@ -110,7 +110,7 @@ impl<'a, R: TableRow> RowFiles<'a, R> {
         let files = self.files.iter().enumerate();
         files.flat_map(move |(f, file)| match self.batches_of(f, file, columns.clone()) {
             Ok(batches) => batches,
-            Err(e) => Box::new(std::iter::once(Err(e))),
+            Err(e) => Box::new(std::iter::once(Err(e))) as FileBatches<'f>,
         })
     }
 

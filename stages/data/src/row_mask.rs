@@ -69,8 +69,8 @@ fn sqlite_mask<'a>(
     mask.and_then(|mask| removed.map(|()| mask))
 }
 
-fn reader_of(batches: &[RecordBatch]) -> impl Fn(&[String]) -> Result<Batches<'_>> {
-    |columns: &[String]| {
+fn reader_of<'a>(batches: &'a [RecordBatch]) -> impl Fn(&[String]) -> Result<Batches<'a>> {
+    move |columns: &[String]| {
         let columns = columns.to_vec();
         Ok(Box::new(batches.iter().map(move |batch| named_columns(batch, &columns))))
     }
@@ -85,9 +85,7 @@ fn named_columns(batch: &RecordBatch, columns: &[String]) -> Result<RecordBatch>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainyard_tables::{
-        AnswerCheck, EpisodeStatus, Message, Problem, SamplingParams, Trajectory, encode_columns,
-    };
+    use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, SamplingParams, Trajectory, encode_columns};
 
     /// Rows whose columns are encoded at once.
     const FRAME_ROWS: usize = 16_384;

@@ -82,7 +82,9 @@ impl<'a, R: TableRow> RowSelection<'a, R> {
         let (columns, whole) = (needed_columns::<R>(&expression), R::schema(ExtraColumns::ALL));
         let fields: Vec<_> = whole.fields().iter().filter(|field| columns.contains(field.name())).cloned().collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, whole.metadata().clone()));
-        let read = |columns: &[String]| -> Result<Batches<'_>> { Ok(Box::new(self.batches(Some(columns)).map(|it| Ok(it?.1)))) };
+        let read = |columns: &[String]| -> Result<Batches<'_>> {
+            Ok(Box::new(self.batches(Some(columns)).map(|it| Ok(it?.1))))
+        };
         let mut truths = table_mask(&expression, &schema, &read, &scratch.join("rows.parquet"))?.into_iter();
         self.keep.iter_mut().filter(|keep| **keep).for_each(|keep| *keep = truths.next().unwrap_or(false));
         Ok(())

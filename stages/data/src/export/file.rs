@@ -3,10 +3,10 @@
 //! The memory is that of one batch of rows of the source. Parquet takes that of one row group more, and reads the source
 //! twice: the types of the columns are known only after all rows.
 
+use super::ExportForm;
 use super::format::{ExportFormat, FileKind};
 use super::items::{ExportSource, export};
 use super::omissions::ExportOmissions;
-use super::ExportForm;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;

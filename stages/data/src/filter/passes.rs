@@ -38,7 +38,11 @@ struct StartedRule<'a> {
 impl<'a> FilterPasses<'a> {
     /// Starts the rules. Errors: those of [`FilterRule::start`], invalid (no rows), data (a file without the columns of
     /// trajectories).
-    pub fn start(rules: &'a [Box<dyn FilterRule>], files: RowFiles<'a, Trajectory>, context: &'a RuleContext<'a>) -> Result<Self> {
+    pub fn start(
+        rules: &'a [Box<dyn FilterRule>],
+        files: RowFiles<'a, Trajectory>,
+        context: &'a RuleContext<'a>,
+    ) -> Result<Self> {
         let mut verdicts = RowVerdicts::new(rules);
         files.each_batch(Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
         if verdicts.rows() == 0 {

@@ -5,9 +5,8 @@
 //! chosen. A limit per problem balances the problems, each row is used as rarely as possible, and unpaired rows are
 //! counted.
 //!
-//! The rows are read several times, each time the needed columns: to group them ([`candidates`]), to compare their steps
-//! or their prompts ([`chosen`]), and to copy the chosen ones ([`output`]). The memory is about 60 bytes a row, 80 bytes
-//! a pair, and that of some batches.
+//! The rows are read several times, each time the needed columns: to group them, to compare their steps or their
+//! prompts, and to copy the chosen ones. The memory is about 60 bytes a row, 80 bytes a pair, and that of some batches.
 
 mod candidates;
 mod choose;

@@ -67,7 +67,11 @@ pub fn write(
             let ChosenPair { pair, flip } = pairs[group];
             let (_, end) = pair.sides(flip)[sample];
             let side = side(row, end, (group, sample as u32), marks.then_some(flip));
-            if sample == 0 { written.chosen.add(&side) } else { written.rejected.add(&side) }
+            if sample == 0 {
+                written.chosen.add(&side)
+            } else {
+                written.rejected.add(&side)
+            }
             sources.insert(xxh3_128(row.id.as_bytes(), 0));
             sides.push(side);
         }

@@ -18,7 +18,11 @@ fn problems() -> Vec<Problem> {
 }
 
 /// Selects from files and returns the rows that were written, with the counts.
-fn selected(files: &[PathBuf], evaluation: &[Problem], config: &SelectConfig) -> Result<(Vec<Problem>, SelectedProblems)> {
+fn selected(
+    files: &[PathBuf],
+    evaluation: &[Problem],
+    config: &SelectConfig,
+) -> Result<(Vec<Problem>, SelectedProblems)> {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out.parquet");
     let counts = select(&RowFiles::strict(files), evaluation, config, folder.path(), &output)?;
@@ -30,7 +34,8 @@ fn selected(files: &[PathBuf], evaluation: &[Problem], config: &SelectConfig) ->
 /// Selects from rows, which it writes as two files, and returns the ids and the number of overlapping rows.
 fn of_rows(rows: &[Problem], evaluation: &[Problem], config: &SelectConfig) -> Result<(Vec<String>, usize)> {
     let folder = tempfile::tempdir().unwrap();
-    let files = [write(folder.path(), "a", &rows[..rows.len() / 2]), write(folder.path(), "b", &rows[rows.len() / 2..])];
+    let files =
+        [write(folder.path(), "a", &rows[..rows.len() / 2]), write(folder.path(), "b", &rows[rows.len() / 2..])];
     let (rows, counts) = selected(&files, evaluation, config)?;
     Ok((rows.into_iter().map(|p| p.id).collect(), counts.overlapping))
 }
@@ -48,11 +53,7 @@ fn ids(config: SelectConfig) -> Vec<String> {
 #[test]
 fn options_are_combined_by_and() {
     assert_eq!(
-        ids(SelectConfig {
-            splits: Some(vec!["test".into()]),
-            levels: Some(vec![1, 2]),
-            ..SelectConfig::default()
-        }),
+        ids(SelectConfig { splits: Some(vec!["test".into()]), levels: Some(vec![1, 2]), ..SelectConfig::default() }),
         ["p6", "p7", "p9", "p10"]
     );
     assert_eq!(ids(SelectConfig { per_level: Some(1), ..SelectConfig::default() }), ["p0", "p1", "p2"]);
@@ -106,8 +107,7 @@ fn problems_that_overlap_evaluation_problems_are_left_out() {
     };
     let evaluation = [problem("t1", shared), problem("t2", "how many are left")];
     let config = |methods: &str| -> SelectConfig {
-        serde_json::from_value(serde_json::json!({"splits": ["rl"], "decontaminate": {"methods": [methods]}}))
-            .unwrap()
+        serde_json::from_value(serde_json::json!({"splits": ["rl"], "decontaminate": {"methods": [methods]}})).unwrap()
     };
     let remaining = |methods: &str| of_rows(&problems, &evaluation, &config(methods)).unwrap();
     assert_eq!(remaining("ngram_13"), (["p0", "p1", "p3", "p5"].map(String::from).to_vec(), 2));
@@ -142,7 +142,9 @@ fn halves_are_those_of_the_last_question() {
         messages: vec![Message::new("user", "abc"), Message::new("assistant", "?"), Message::new("user", "hello")],
         ..Problem::default()
     };
-    let of = |half| of_rows(std::slice::from_ref(&problem), &[], &SelectConfig { half: Some(half), ..SelectConfig::default() });
+    let of = |half| {
+        of_rows(std::slice::from_ref(&problem), &[], &SelectConfig { half: Some(half), ..SelectConfig::default() })
+    };
     assert_eq!(of(Half::A).unwrap().0, ["p"]);
     assert!(of(Half::B).is_err());
 }

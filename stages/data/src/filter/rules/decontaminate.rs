@@ -156,8 +156,7 @@ pub struct ProblemIndex<'a> {
 impl ProblemIndex<'_> {
     /// Returns whether each problem overlaps an evaluation problem, by its messages, canonical form and reference.
     pub fn overlapping(&self, problems: &[Problem]) -> Vec<bool> {
-        let overlaps =
-            |problem: &Problem| self.rule.overlap(&OverlapQuery::problem(problem), &self.index).is_some();
+        let overlaps = |problem: &Problem| self.rule.overlap(&OverlapQuery::problem(problem), &self.index).is_some();
         problems.par_iter().map(overlaps).collect()
     }
 }
