@@ -141,9 +141,9 @@ fn messages(i: u64, question: &str, turns: &[Vec<u32>; 2], observed: u32) -> Vec
 
 fn add_tokens(row: &mut Trajectory, prompt: &[u32], turns: &[Vec<u32>; 2], observed: u32) {
     row.prompt_tokens = prompt.len() as u32;
-    for (tokens, in_loss, turn) in
-        [(prompt, false, 0), (&turns[0], true, 0), (&[observed], false, 1), (&turns[1], true, 1)]
-    {
+    let parts: [(&[u32], bool, u16); 4] =
+        [(prompt, false, 0), (&turns[0], true, 0), (&[observed], false, 1), (&turns[1], true, 1)];
+    for (tokens, in_loss, turn) in parts {
         row.token_ids.extend(tokens);
         row.loss_mask.extend(vec![in_loss; tokens.len()]);
         row.turn.extend(vec![turn; tokens.len()]);

@@ -1,7 +1,11 @@
 use super::*;
 use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::Schema;
 use std::path::Path;
+use std::sync::Arc;
+use trainyard_api::PreparedOptions;
 use trainyard_core::{ErrorKind, Facts, WiredInputs};
 use trainyard_tables::{Message, TableBuilder, read_batches, read_problems, write_batches, write_problems};
 
@@ -168,13 +172,18 @@ fn broken_later_files_are_refused_and_named() {
     let good = write(folder.path(), "good", &problems());
     let refused = |bad: PathBuf, config: &SelectConfig| selected(&[good.clone(), bad], &[], config).unwrap_err();
     let first = SelectConfig { limit: Some(1), ..SelectConfig::default() };
+    let (schema, batches) = read_batches(&good).unwrap();
     let other = folder.path().join("other.parquet");
-    TableBuilder::new().i64("level", 0..3).write(&other).unwrap();
+    let level = schema.index_of("level").unwrap();
+    let table = schema.fields().iter().zip(batches[0].columns()).enumerate();
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1; 12]));
+    let table = table.fold(TableBuilder::new(), |table, (i, (field, column))| {
+        table.column(field.name(), if i == level { numbers.clone() } else { column.clone() })
+    });
+    table.write(&other).unwrap();
     let error = refused(other, &first);
     assert_eq!(error.kind, ErrorKind::Data);
     assert!(error.message.contains("other.parquet") && error.message.contains("`level` has type"), "{error}");
-
-    let (schema, batches) = read_batches(&good).unwrap();
     let without = |name: &str| {
         let kept: Vec<usize> = (0..schema.fields().len()).filter(|i| schema.field(*i).name() != name).collect();
         let file = folder.path().join(format!("without-{name}.parquet"));
@@ -196,13 +205,13 @@ fn nulls_are_refused_with_their_row() {
     let (schema, batches) = read_batches(&good).unwrap();
     let place = schema.index_of("source").unwrap();
     let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
-    fields[place] = std::sync::Arc::new(fields[place].as_ref().clone().with_nullable(true));
-    let texts: arrow_array::StringArray = (0..12).map(|i| (i != 7).then_some("s")).collect();
+    fields[place] = Arc::new(fields[place].as_ref().clone().with_nullable(true));
+    let texts: StringArray = (0..12).map(|i| (i != 7).then_some("s")).collect();
     let mut columns = batches[0].columns().to_vec();
-    columns[place] = std::sync::Arc::new(texts);
-    let schema = std::sync::Arc::new(arrow_schema::Schema::new(fields));
+    columns[place] = Arc::new(texts);
+    let schema = Arc::new(Schema::new(fields));
     let file = folder.path().join("nulls.parquet");
-    write_batches(&file, schema.clone(), &[arrow_array::RecordBatch::try_new(schema, columns).unwrap()]).unwrap();
+    write_batches(&file, schema.clone(), &[RecordBatch::try_new(schema, columns).unwrap()]).unwrap();
     let error = selected(&[good, file], &[], &SelectConfig::default()).unwrap_err();
     assert!(error.message.contains("row 8") && error.message.contains("`source` has 1 nulls"), "{error}");
 }
