@@ -2,10 +2,10 @@
 
 use crate::export::{ExportForm, ExportOmissions, ExportSource, FileKind, registry, write_export};
 use crate::made_rows::{self, digest, expect_recorded};
-use crate::stage_tests::run;
+use crate::stage_tests::{Done, run};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use trainyard_core::ArtifactKind;
+use trainyard_core::{ArtifactKind, Digest};
 use trainyard_tables::{Problem, Trajectory};
 
 /// More than a row group.
@@ -21,6 +21,13 @@ fn problem_inputs(root: &Path) -> [(&'static str, PathBuf); 3] {
         ("problems", made_rows::problems_artifact(root, "few", &rows[16_500..])),
         ("evaluation", made_rows::problems_artifact(root, "evaluation", &evaluation)),
     ]
+}
+
+/// Returns a description of a stage with its metrics, and the digests of its output and its metrics.
+fn recorded(done: &Done, options: &Value, port: &str) -> (String, String) {
+    let metrics = format!("{:?}", done.metrics);
+    let file = digest(&done.output(port).join("data.parquet"));
+    (format!("{options} {metrics}"), format!("{file} {}", &Digest::of(metrics.as_bytes()).as_str()[..16]))
 }
 
 #[test]
@@ -42,11 +49,20 @@ fn selected_problems_equal_the_recorded_ones() {
             // `evaluation` must not be wired without `decontaminate`.
             let wired = if options.get("decontaminate").is_some() { &inputs[..] } else { &inputs[..2] };
             let done = run(root.path(), &format!("select-{i}"), "data/select", options.clone(), wired).unwrap();
-            let file = digest(&done.output("problems").join("data.parquet"));
-            (options.to_string(), format!("{file} {:?}", done.metrics))
+            recorded(&done, options, "problems")
         })
         .collect();
-    expect_recorded(&found, &["", "", "", "", "", ""]);
+    expect_recorded(
+        &found,
+        &[
+            "bf5ac356167c4834 b5ec4fada97d3cc2",
+            "128f365da303119e 682574f88fe331a9",
+            "36e57b3fb411e502 2ae9c9c301a83902",
+            "eaa5ecbb83cb7fcd 9ee04033168f5088",
+            "d6155f5fc44202e4 bb6c2ca603eeb77e",
+            "d159ee73b09a0881 ebb7af60384724c2",
+        ],
+    );
 }
 
 #[test]
@@ -70,11 +86,20 @@ fn pairs_equal_the_recorded_ones() {
         .enumerate()
         .map(|(i, options)| {
             let done = run(root.path(), &format!("pairs-{i}"), "data/pairs", options.clone(), &inputs).unwrap();
-            let file = digest(&done.output("preferences").join("data.parquet"));
-            (options.to_string(), format!("{file} {:?}", done.metrics))
+            recorded(&done, options, "preferences")
         })
         .collect();
-    expect_recorded(&found, &["", "", "", "", "", ""]);
+    expect_recorded(
+        &found,
+        &[
+            "cf1e1834d160e69d 9f4273890d812cd2",
+            "e6dbbf31edbd3439 126aaae9d4b91d6a",
+            "6ed9a729c9ff4a41 049fbb62abe97767",
+            "cecf46b8a5202a90 f726829c6cad825f",
+            "e33a1da644ee4e2b 077749181bcc4304",
+            "020605e76c591ecf fa08063c564a83bf",
+        ],
+    );
 }
 
 /// Exports a table and returns the digest of the file, the number of rows and the omissions.
@@ -120,5 +145,21 @@ fn exports_equal_the_recorded_ones() {
         let kind = if form == Prompts { ArtifactKind::Problems } else { ArtifactKind::Trajectories };
         (format!("{} {name} {file_kind:?}", form.name()), exported(table, kind, form, name, file_kind))
     });
-    expect_recorded(&found, &["", "", "", "", "", "", "", "", "", "", "", ""]);
+    expect_recorded(
+        &found,
+        &[
+            "d5cb81124be0682c 2926 [74, 2926]",
+            "9672d55830c48185 2926 [74, 2926]",
+            "690005ab6377f588 2926 [373, 74, 2926]",
+            "873ec77a1032265b 2926 [373, 266, 373, 74, 2926, 2926]",
+            "434b88cff2dadba7 2926 [266, 74, 2926, 1045]",
+            "e4afbf9a4a8a771f 2634 [74, 292, 239]",
+            "468fa40f418e85a0 2634 [74, 292, 239]",
+            "68938b5602b07281 2195 [732, 74, 731]",
+            "13596cbe52bba73a 1199 [1, 300, 2398]",
+            "4af73bcff818c10b 1199 [1, 300, 2398]",
+            "e0d7073e0d31975a 3000 []",
+            "7355b91a8f917a75 3000 []",
+        ],
+    );
 }
