@@ -124,7 +124,7 @@ mod tests {
         let rows = columns_as_json(&out, &["n", "text"])?;
         let number = |row: &serde_json::Value| {
             let n = row["n"].as_u64().unwrap();
-            assert_eq!(row["text"].as_str().map(str::to_string), (n % 3 > 0).then(|| format!("row {n}")));
+            assert_eq!(row["text"].as_str().map(str::to_string), (!n.is_multiple_of(3)).then(|| format!("row {n}")));
             n
         };
         Ok(rows.iter().map(number).collect())
