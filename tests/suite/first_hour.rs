@@ -167,6 +167,12 @@ fn exports_write_what_their_name_says_and_mix_no_files() {
     export("folder", &[]).code(0);
     export("folder", &[]).code(2).says("folder is not empty").says("--force");
     export("folder", &["--force"]).code(0);
+    // A failed export leaves the file of the earlier one, and no other.
+    let files = || std::fs::read_dir(s.path("folder")).unwrap().count();
+    let (before, text) = (files(), s.read("few.jsonl"));
+    export("few.jsonl", &["--as", "trl", "--form", "steps"]).code(1).says("few.jsonl was not written");
+    export("folder/steps.jsonl", &["--as", "trl", "--form", "steps"]).code(1).says("no row has labels of turns");
+    assert_eq!((files(), s.read("few.jsonl")), (before, text));
 }
 
 #[test]

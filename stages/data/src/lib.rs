@@ -13,11 +13,17 @@ pub mod hash;
 pub mod identity;
 pub mod import;
 pub mod io;
+#[cfg(test)]
+mod made_rows;
 pub mod pairs;
 pub mod parts;
+#[cfg(test)]
+mod recorded_tests;
 pub mod registry;
 mod row_expression;
+pub mod row_files;
 mod row_mask;
+mod row_selection;
 pub mod select;
 pub mod solutions;
 #[cfg(test)]

@@ -1,15 +1,13 @@
 //! Evaluates SQL expressions over the columns of rows: by polars where its values are those of SQLite, else by SQLite.
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_frames::Batches;
 use trainyard_query::FilterExpression;
-use trainyard_tables::{ExtraColumns, TableRow, encode_columns, write_batches};
-
-/// Rows whose columns are encoded at once.
-const FRAME_ROWS: usize = 16_384;
+use trainyard_tables::{BatchWriter, ExtraColumns, TableRow};
 
 /// Parses an expression over the columns of rows. Errors: invalid, with the columns in the help.
 pub fn parse_expression<R: TableRow>(text: &str) -> Result<FilterExpression> {
@@ -24,50 +22,58 @@ pub fn needed_columns<R: TableRow>(expression: &FilterExpression) -> Vec<String>
     if expression.has_unknown_columns(&schema) { all_columns::<R>() } else { expression.columns(&schema) }
 }
 
-/// Evaluates an expression for each row. Only the columns that it names are encoded. `scratch` is a folder for a
-/// temporary file of SQLite.
-///
-/// Errors: invalid (syntax, an unknown column, not true or false).
-pub fn row_mask<R: TableRow>(rows: &[&R], expression: &str, scratch: &Path) -> Result<Vec<bool>> {
-    let expression = parse_expression::<R>(expression)?;
-    batch_mask(&encoded(rows, &expression)?, &expression, &scratch.join("rows.parquet"))
-}
-
 /// Evaluates an expression for each row of batches, which have the columns that it needs. `file` is the path of a
 /// temporary file of SQLite.
 ///
 /// Errors: invalid (an unknown column, not true or false).
 pub fn batch_mask(batches: &[RecordBatch], expression: &FilterExpression, file: &Path) -> Result<Vec<bool>> {
-    match frame_mask(batches, expression)? {
+    let Some(first) = batches.first() else { return Ok(Vec::new()) };
+    table_mask(expression, &first.schema(), &reader_of(batches), file)
+}
+
+/// Evaluates an expression for each row of a table, of whose columns `schema` it needs some; `read` reads the named
+/// columns of all rows. `file` is the path of a temporary file of SQLite.
+///
+/// Errors: those of `read`, invalid (an unknown column, not true or false).
+pub fn table_mask<'a>(
+    expression: &FilterExpression,
+    schema: &SchemaRef,
+    read: &TableRead<'a, '_>,
+    file: &Path,
+) -> Result<Vec<bool>> {
+    match trainyard_frames::mask(expression, schema, read)? {
         Some(mask) => Ok(mask),
-        None => sqlite_mask(batches, expression, file),
+        None => sqlite_mask(expression, schema, read, file),
     }
 }
+
+/// Reads the named columns of a table.
+pub type TableRead<'a, 'r> = dyn Fn(&[String]) -> Result<Batches<'a>> + 'r;
 
 fn all_columns<R: TableRow>() -> Vec<String> {
     R::schema(ExtraColumns::ALL).fields().iter().map(|field| field.name().clone()).collect()
 }
 
-fn encoded<R: TableRow>(rows: &[&R], expression: &FilterExpression) -> Result<Vec<RecordBatch>> {
-    let columns = needed_columns::<R>(expression);
-    rows.chunks(FRAME_ROWS).map(|rows| encode_columns(rows, &columns, ExtraColumns::ALL)).collect()
-}
-
-fn frame_mask(batches: &[RecordBatch], expression: &FilterExpression) -> Result<Option<Vec<bool>>> {
-    let Some(first) = batches.first() else { return Ok(Some(Vec::new())) };
-    let read = |columns: &[String]| -> Result<Batches<'_>> {
-        let columns = columns.to_vec();
-        Ok(Box::new(batches.iter().map(move |batch| named_columns(batch, &columns))))
-    };
-    trainyard_frames::mask(expression, first.schema_ref(), &read)
-}
-
-fn sqlite_mask(batches: &[RecordBatch], expression: &FilterExpression, file: &Path) -> Result<Vec<bool>> {
-    let Some(first) = batches.first() else { return Ok(Vec::new()) };
-    write_batches(file, first.schema(), batches)?;
+fn sqlite_mask<'a>(
+    expression: &FilterExpression,
+    schema: &SchemaRef,
+    read: &TableRead<'a, '_>,
+    file: &Path,
+) -> Result<Vec<bool>> {
+    let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let mut writer = BatchWriter::create(file, schema.clone())?;
+    read(&names)?.try_for_each(|batch| writer.write(&batch?))?;
+    writer.finish()?;
     let mask = expression.mask(file);
     let removed = std::fs::remove_file(file).map_err(|e| io_error(file, &e));
     mask.and_then(|mask| removed.map(|()| mask))
+}
+
+fn reader_of<'a>(batches: &'a [RecordBatch]) -> impl Fn(&[String]) -> Result<Batches<'a>> {
+    move |columns: &[String]| {
+        let columns = columns.to_vec();
+        Ok(Box::new(batches.iter().map(move |batch| named_columns(batch, &columns))))
+    }
 }
 
 fn named_columns(batch: &RecordBatch, columns: &[String]) -> Result<RecordBatch> {
@@ -79,7 +85,20 @@ fn named_columns(batch: &RecordBatch, columns: &[String]) -> Result<RecordBatch>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, SamplingParams, Trajectory};
+    use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, SamplingParams, Trajectory, encode_columns};
+
+    /// Rows whose columns are encoded at once.
+    const FRAME_ROWS: usize = 16_384;
+
+    fn encoded<R: TableRow>(rows: &[&R], expression: &FilterExpression) -> Vec<RecordBatch> {
+        let columns = needed_columns::<R>(expression);
+        rows.chunks(FRAME_ROWS).map(|rows| encode_columns(rows, &columns, ExtraColumns::ALL).unwrap()).collect()
+    }
+
+    fn row_mask<R: TableRow>(rows: &[&R], text: &str, folder: &Path) -> Result<Vec<bool>> {
+        let expression = parse_expression::<R>(text)?;
+        batch_mask(&encoded(rows, &expression), &expression, &folder.join("rows.parquet"))
+    }
 
     fn trajectory(i: u32) -> Trajectory {
         let check = AnswerCheck { expected: "4".into(), verifier: "exact".into(), ..AnswerCheck::default() };
@@ -108,9 +127,10 @@ mod tests {
     fn masks<R: TableRow>(rows: &[&R], text: &str) -> (Option<Vec<bool>>, Vec<bool>) {
         let folder = tempfile::tempdir().unwrap();
         let expression = FilterExpression::parse(text).unwrap();
-        let batches = encoded(rows, &expression).unwrap();
-        let by_frames = frame_mask(&batches, &expression).unwrap();
-        let by_sqlite = sqlite_mask(&batches, &expression, &folder.path().join("rows.parquet")).unwrap();
+        let batches = encoded(rows, &expression);
+        let (schema, read) = (batches[0].schema(), reader_of(&batches));
+        let by_frames = trainyard_frames::mask(&expression, &schema, &read).unwrap();
+        let by_sqlite = sqlite_mask(&expression, &schema, &read, &folder.path().join("rows.parquet")).unwrap();
         assert_eq!(row_mask(rows, text, folder.path()).unwrap(), by_sqlite, "{text}");
         (by_frames, by_sqlite)
     }

@@ -27,18 +27,19 @@ impl CheckpointStore for Silent {
 }
 
 /// A finished stage: its output folders by port and its metrics.
-struct Done {
+pub struct Done {
     folder: PathBuf,
-    metrics: BTreeMap<String, f64>,
+    pub metrics: BTreeMap<String, f64>,
 }
 
 impl Done {
-    fn output(&self, port: &str) -> PathBuf {
+    pub fn output(&self, port: &str) -> PathBuf {
         self.folder.join(port)
     }
 }
 
-fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, PathBuf)]) -> Result<Done> {
+/// Runs a stage in a folder of `root`.
+pub fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, PathBuf)]) -> Result<Done> {
     let stages = stages(&parts());
     let stage = stages.iter().find(|s| s.info().name == kind).unwrap();
     let folder = root.join(name);

@@ -5,6 +5,7 @@
 //! neither collected nor read in great numbers.
 
 use crate::file_error::{unreadable, unwritable};
+use crate::groups::decoded_bytes;
 use crate::row_bytes::bytes_before_rows;
 use crate::source::{TableBytes, TableSource};
 use arrow_array::RecordBatch;
@@ -265,7 +266,8 @@ mod tests {
         assert_eq!(writer.finish().unwrap(), lengths.len() as u64);
         let (_, batches) = read_batches(&path).unwrap();
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), lengths.len());
-        let groups = open(&(&path).into()).unwrap().metadata().row_groups().iter().map(|group| group.num_rows()).collect();
+        let groups =
+            open(&(&path).into()).unwrap().metadata().row_groups().iter().map(|group| group.num_rows()).collect();
         (groups, std::fs::read(&path).unwrap())
     }
 
@@ -289,4 +291,11 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
         assert!(error.message.starts_with("/dev/full: No space left") && error.help.is_some(), "{error}");
     }
+}
+
+/// Returns the number of bytes of all rows of a file before compression, from its footer.
+pub fn byte_count(source: impl Into<TableSource>) -> Result<u64> {
+    let opened = open(&source.into())?;
+    let columns = opened.metadata().row_groups().iter().flat_map(|group| group.columns());
+    Ok(columns.map(decoded_bytes).fold(0, u64::saturating_add))
 }

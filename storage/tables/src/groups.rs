@@ -60,6 +60,14 @@ impl GroupReader {
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// Returns the number of rows in the whole file.
+    pub fn rows(&self) -> u64 {
+        u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
 
     /// Opens the next row group. Returns whether there was one.
     fn open_group(&mut self) -> Result<bool> {
@@ -67,7 +75,7 @@ impl GroupReader {
         let Some(group) = parquet.row_groups().get(self.next_group) else { return Ok(false) };
         let leaves = group.columns().iter().enumerate().filter(|(leaf, _)| self.mask.leaf_included(*leaf));
         let bytes = leaves.map(|(_, column)| decoded_bytes(column)).fold(0, u64::saturating_add);
-        let rows = self.bounds.rows_of(bytes, group.num_rows());
+        let rows = self.bounds.rows_of(bytes, group.num_rows().unsigned_abs());
         let bytes = self.source.open()?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, self.metadata.clone())
             .with_projection(self.mask.clone())
@@ -106,16 +114,15 @@ impl Iterator for GroupReader {
 }
 
 impl BatchBounds {
-    /// Returns the rows of a batch from a group of `rows` rows and `bytes` bytes.
-    fn rows_of(self, bytes: u64, rows: i64) -> usize {
-        let rows = rows.unsigned_abs().max(1);
-        let fit = self.bytes.saturating_mul(rows) / bytes.max(1);
+    /// Returns the rows of a batch of rows like these `rows`, which have `bytes` bytes.
+    pub fn rows_of(self, bytes: u64, rows: u64) -> usize {
+        let fit = self.bytes.saturating_mul(rows.max(1)) / bytes.max(1);
         usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, self.rows.max(1))
     }
 }
 
 /// Returns the bytes of the values of a column in memory. A file may hold a value many times in a few bytes.
-fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
+pub(crate) fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
     let width = match column.column_type() {
         PhysicalType::BOOLEAN => 1,
         PhysicalType::INT32 | PhysicalType::FLOAT => 4,

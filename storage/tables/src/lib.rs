@@ -22,6 +22,7 @@
 pub mod answer_check;
 mod answer_check_columns;
 pub mod builder;
+pub mod complete_file;
 mod decode;
 mod encode;
 pub mod errored_turns;
@@ -32,6 +33,7 @@ mod extra_tests;
 pub mod file;
 mod file_error;
 pub mod find;
+pub mod gather;
 pub mod groups;
 pub mod json;
 pub mod message_columns;
@@ -55,21 +57,24 @@ pub mod turn_form;
 
 pub use answer_check::AnswerCheck;
 pub use builder::TableBuilder;
+pub use complete_file::write_complete;
 pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};
 pub use extra::ExtraColumns;
-pub use file::{BatchReader, BatchWriter, ReadSlice, read_batches, read_schema, row_count, write_batches};
+pub use file::{BatchReader, BatchWriter, ReadSlice, byte_count, read_batches, read_schema, row_count, write_batches};
 pub use find::{TextMatch, find_texts};
+pub use gather::gather_rows;
 pub use groups::{BatchBounds, GroupReader};
 pub use json::{columns_as_json, rows_as_json};
 pub use message_columns::MessageColumns;
 pub use ordered::OrderedValue;
+pub use ordered_columns::{OrderedRowTypes, OrderedRowWriter};
 pub use problem::{Message, Problem};
 pub use rows::{
     TableRow, TableRowReader, TableRowWriter, conform_rows, decode_part, encode_columns, encode_rows, read_problems,
     read_rows, read_trajectories, write_problems, write_rows, write_trajectories,
 };
-pub use select::{select_rows, take_rows};
+pub use select::select_rows;
 pub use source::{ReadRanges, TableSource};
 pub use summary::summarize;
 pub use token_pack::TokenPack;

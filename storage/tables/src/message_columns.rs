@@ -41,6 +41,10 @@ impl<'a> MessageColumns<'a> {
     pub fn question(&self, row: usize) -> &'a str {
         self.of_row(row).find(|(role, _)| *role == "user").map_or("", |(_, content)| content)
     }
+    /// Returns the content of the last user message of a row, as [`crate::Problem::question`] does; empty without one.
+    pub fn last_question(&self, row: usize) -> &'a str {
+        self.of_row(row).rfind(|(role, _)| *role == "user").map_or("", |(_, content)| content)
+    }
 
     fn range(&self, row: usize) -> Range<usize> {
         let offsets = self.lists.value_offsets();
@@ -69,7 +73,8 @@ mod tests {
             messages: texts.iter().map(|(role, text)| Message::new(role, *text)).collect(),
             ..Trajectory::default()
         };
-        let rows = [row(&[("system", "s"), ("user", "q"), ("assistant", "a")]), row(&[]), row(&[("assistant", "b")])];
+        let more = [("user", "p"), ("user", "r"), ("assistant", "b")];
+        let rows = [row(&[("system", "s"), ("user", "q"), ("assistant", "a")]), row(&[]), row(&more)];
         let rows: Vec<&Trajectory> = rows.iter().collect();
         let batch = encode_columns(&rows, &["messages".to_string()], ExtraColumns::default()).unwrap();
         for (batch, from) in [(batch.clone(), 0), (batch.slice(1, 2), 1)] {
@@ -81,7 +86,8 @@ mod tests {
             }
         }
         let messages = MessageColumns::of(&batch).unwrap();
-        assert_eq!([0, 1, 2].map(|i| messages.question(i)), ["q", "", ""]);
+        assert_eq!([0, 1, 2].map(|i| messages.question(i)), ["q", "", "p"]);
+        assert_eq!([0, 1, 2].map(|i| messages.last_question(i)), ["q", "", "r"]);
         assert_eq!(messages.texts_of_row(0).collect::<Vec<_>>(), ["s", "q", "a"]);
         assert!(MessageColumns::of(&batch.project(&[]).unwrap()).is_err());
     }

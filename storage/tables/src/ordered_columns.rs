@@ -1,7 +1,8 @@
 //! Writes [`OrderedValue`] rows as Parquet. Every column gets the narrowest type that holds all of its values. Verbatim
-//! JSON text stays text, since arguments of different tools have no common type.
+//! JSON text stays text, since arguments of different tools have no common type. The types are known only after all
+//! rows, so a stream of rows is read twice: [`OrderedRowTypes`], then [`OrderedRowWriter`].
 
-use crate::file::write_batches;
+use crate::file::BatchWriter;
 use crate::ordered::OrderedValue;
 use crate::schema::optional;
 use arrow_array::{
@@ -13,6 +14,9 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
+
+/// Rows that become one batch.
+const ROWS: usize = 256;
 
 /// Common type of the values seen so far.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,24 +30,76 @@ enum OrderedType {
     Object(Vec<(String, OrderedType)>),
 }
 
-/// Writes rows as Parquet. A key that a row lacks is null there. Errors: data, if the values of a key have no common
-/// type; those of the disk.
-pub fn write_parquet(path: &Path, rows: &[OrderedValue]) -> Result<u64> {
-    let batch = batch(rows)?;
-    write_batches(path, batch.schema(), &[batch])
+/// Types of the columns of rows, from the values of all of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrderedRowTypes(OrderedType);
+
+impl Default for OrderedRowTypes {
+    fn default() -> Self {
+        Self(OrderedType::Object(Vec::new()))
+    }
 }
 
-/// Returns all rows as one batch.
-fn batch(rows: &[OrderedValue]) -> Result<RecordBatch> {
-    let mut kind = OrderedType::Object(Vec::new());
-    for row in rows {
-        kind = kind.and(OrderedType::of(row, "")?, "")?;
+impl OrderedRowTypes {
+    /// Takes the values of a row into account. Errors: data, if the values of a key have no common type.
+    pub fn add(&mut self, row: &OrderedValue) -> Result<()> {
+        let known = std::mem::replace(&mut self.0, OrderedType::Null);
+        self.0 = known.and(OrderedType::of(row, "")?, "")?;
+        Ok(())
     }
-    let OrderedType::Object(columns) = kind else { return Err(Error::bug("a row is not an object")) };
+    fn into_columns(self) -> Result<Vec<(String, OrderedType)>> {
+        match self.0 {
+            OrderedType::Object(columns) => Ok(columns),
+            _ => Err(Error::bug("a row is not an object")),
+        }
+    }
+}
+
+/// Writes rows of known types as Parquet. A key that a row lacks is null there. The memory is that of one row group.
+pub struct OrderedRowWriter {
+    columns: Vec<(String, OrderedType)>,
+    writer: BatchWriter,
+    pending: Vec<OrderedValue>,
+}
+
+impl OrderedRowWriter {
+    /// Creates the file. Errors: those of the disk.
+    pub fn create(path: &Path, types: OrderedRowTypes) -> Result<Self> {
+        let columns = types.into_columns()?;
+        let writer = BatchWriter::create(path, Arc::new(Schema::new(fields(&columns))))?;
+        Ok(Self { columns, writer, pending: Vec::new() })
+    }
+    /// Appends a row, whose values the types take into account. Errors: those of the disk.
+    pub fn write(&mut self, row: OrderedValue) -> Result<()> {
+        self.pending.push(row);
+        if self.pending.len() < ROWS { Ok(()) } else { self.write_pending() }
+    }
+    /// Writes the footer. Returns the number of rows.
+    pub fn finish(mut self) -> Result<u64> {
+        self.write_pending()?;
+        self.writer.finish()
+    }
+
+    fn write_pending(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.pending);
+        self.writer.write(&batch(&self.columns, &rows)?)
+    }
+}
+
+/// Writes rows as Parquet. Errors: data, if the values of a key have no common type; those of the disk.
+pub fn write_parquet(path: &Path, rows: &[OrderedValue]) -> Result<u64> {
+    let mut types = OrderedRowTypes::default();
+    rows.iter().try_for_each(|row| types.add(row))?;
+    let mut writer = OrderedRowWriter::create(path, types)?;
+    rows.iter().try_for_each(|row| writer.write(row.clone()))?;
+    writer.finish()
+}
+
+/// Returns rows as one batch.
+fn batch(columns: &[(String, OrderedType)], rows: &[OrderedValue]) -> Result<RecordBatch> {
     let arrays = columns.iter().map(|(name, kind)| column(kind, &values(rows, name))).collect::<Result<Vec<_>>>()?;
-    let fields: Vec<Field> = columns.iter().map(|(name, kind)| optional(name, kind.arrow())).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields(columns))), arrays, &options)
         .map_err(|e| Error::bug(format!("rows do not fit the types inferred from them: {e}")))
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// Rows turned into one Arrow batch at a time.
+/// Rows turned into one Arrow batch, or read from one, at a time.
 const ROWS: usize = 1024;
 
 /// A struct that has an Arrow form. Implemented by [`Problem`], [`Trajectory`] and [`crate::TokenPack`].
@@ -145,16 +145,16 @@ pub fn decode_part<R: TableRow>(path: &Path, batch: &RecordBatch) -> Result<Vec<
     R::decode(&BatchColumns::part(path, batch, &R::schema(ExtraColumns::ALL))?)
 }
 
-/// Reads typed rows batch by batch.
+/// Reads typed rows batch by batch. The memory is that of the rows of one batch, however large its rows are.
 pub struct TableRowReader<R> {
-    file: BatchReader,
+    file: GroupReader,
     row: PhantomData<R>,
 }
 
 impl<R: TableRow> TableRowReader<R> {
     /// Opens a file. Errors: invalid (no such file), data (corrupt, truncated, or with another schema).
     pub fn open(path: &Path) -> Result<Self> {
-        let file = BatchReader::open(path)?;
+        let file = GroupReader::open(path, None, BatchBounds { rows: ROWS, ..BatchBounds::default() })?;
         conform(path, &file.schema(), &R::schema(ExtraColumns::ALL))?;
         Ok(Self { file, row: PhantomData })
     }
@@ -165,7 +165,7 @@ impl<R: TableRow> TableRowReader<R> {
 }
 
 impl<R: TableRow> Iterator for TableRowReader<R> {
-    /// About a thousand rows.
+    /// At most a thousand rows.
     type Item = Result<Vec<R>>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,10 +1,8 @@
 //! Copies selected rows of a table of any schema.
 
-use crate::file::{BatchReader, BatchWriter, read_batches, write_batches};
-use arrow_array::{BooleanArray, RecordBatch, UInt64Array};
-use arrow_select::concat::concat_batches;
+use crate::file::{BatchReader, BatchWriter};
+use arrow_array::BooleanArray;
 use arrow_select::filter::filter_record_batch;
-use arrow_select::take::take_record_batch;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
@@ -30,24 +28,6 @@ pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
         writer.write(&filter_record_batch(&batch, &mask).map_err(|e| no_copy(from, &e))?)?;
     }
     writer.finish()
-}
-
-/// Copies rows by number, in any order and with repetitions. Holds the table in memory. Returns the number of copied
-/// rows.
-///
-/// Errors: bug (a number past the end).
-pub fn take_rows(from: &Path, to: &Path, rows: &[u64]) -> Result<u64> {
-    let (schema, batches) = read_batches(from)?;
-    let table: RecordBatch = concat_batches(&schema, &batches).map_err(|e| no_copy(from, &e))?;
-    if let Some(row) = rows.iter().find(|row| **row >= table.num_rows() as u64) {
-        return Err(Error::bug(format!(
-            "{} has {} rows, but row {row} was requested",
-            from.display(),
-            table.num_rows()
-        )));
-    }
-    let selected = take_record_batch(&table, &UInt64Array::from(rows.to_vec())).map_err(|e| no_copy(from, &e))?;
-    write_batches(to, schema, &[selected])
 }
 
 fn no_copy(from: &Path, error: &dyn std::fmt::Display) -> Error {

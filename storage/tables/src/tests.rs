@@ -309,7 +309,7 @@ fn an_empty_table_has_an_empty_summary() {
 }
 
 #[test]
-fn rows_are_selected_taken_and_shown() {
+fn rows_are_selected_and_shown() {
     let folder = folder();
     let (path, out) = (folder.path().join("data.parquet"), folder.path().join("out.parquet"));
     let rows = many(3000);
@@ -318,9 +318,6 @@ fn rows_are_selected_taken_and_shown() {
     assert_eq!(select_rows(&path, &out, &keep).unwrap(), 1000);
     assert_eq!(read_problems(&out).unwrap()[999], rows[2997]);
     assert!(select_rows(&path, &out, &keep[1..]).is_err());
-    assert_eq!(take_rows(&path, &out, &[2999, 0, 0]).unwrap(), 3);
-    assert_eq!(read_problems(&out).unwrap(), [rows[2999].clone(), rows[0].clone(), rows[0].clone()]);
-    assert!(take_rows(&path, &out, &[3000]).is_err());
     let shown = rows_as_json(&path, 2998, 10).unwrap();
     assert_eq!(shown.len(), 2);
     assert_eq!(

@@ -27,7 +27,13 @@ impl ExportSource<'_> {
     }
     /// Returns whether the first two rows are a pair, as `data/pairs` and `data/import` write them.
     fn holds_pairs(&self) -> Result<bool> {
-        let first = TableRowReader::<Trajectory>::open(self.table)?.next().transpose()?.unwrap_or_default();
+        let mut first: Vec<Trajectory> = Vec::new();
+        for batch in TableRowReader::open(self.table)? {
+            first.extend(batch?);
+            if first.len() > 1 {
+                break;
+            }
+        }
         Ok(matches!(&first[..], [chosen, rejected, ..] if is_pair(chosen, rejected)))
     }
 }

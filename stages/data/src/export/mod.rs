@@ -2,10 +2,11 @@
 //! a row of the other program.
 //!
 //! A format of `data/import` reads exported conversations, pairs and prompts again. Fields that a format cannot express
-//! are left out and counted ([`ExportOmissions`]); `docs/export.md` lists them. Files are written only through a
-//! function that takes rows.
+//! are left out and counted ([`ExportOmissions`]); `docs/export.md` lists them. Rows are read and written one batch after
+//! another.
 
 pub mod conversation;
+pub mod file;
 pub mod form;
 pub mod format;
 pub mod items;
@@ -19,6 +20,7 @@ pub mod trl;
 pub mod turns;
 pub mod verl;
 
+pub use file::write_export;
 pub use form::ExportForm;
 pub use format::{ExportFormat, ExportItem, FileKind};
 pub use items::{ExportSource, export};

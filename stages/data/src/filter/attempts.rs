@@ -1,12 +1,12 @@
 //! Counts the right and the wrong attempts at each problem.
 
 use super::ranking::GroupNumbers;
-use super::reading::RowFiles;
 use super::rows::RuleRows;
+use crate::row_files::RowFiles;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use trainyard_core::{Error, Result};
-use trainyard_tables::EpisodeStatus;
+use trainyard_tables::{EpisodeStatus, Trajectory};
 
 /// Columns from which attempts are counted.
 pub const ATTEMPT_COLUMNS: [&str; 3] = ["problem_id", "rewards", "status"];
@@ -78,7 +78,8 @@ impl<'a> AttemptCounts<'a> {
     /// Adds the rows of files. Errors: data (a file without the columns of trajectories).
     pub fn add_files(&mut self, files: &[PathBuf]) -> Result<()> {
         let columns = ATTEMPT_COLUMNS.map(String::from);
-        RowFiles::strict(files).each_batch(Some(&columns), |path, batch| self.add(&RuleRows::new(path, batch.clone())))
+        let files = RowFiles::<Trajectory>::strict(files);
+        files.each_batch(Some(&columns), |path, batch| self.add(&RuleRows::new(path, batch.clone())))
     }
     /// Returns the attempts at a problem.
     pub fn of(&self, problem: &str) -> Attempts {

@@ -12,7 +12,6 @@ mod limits;
 pub mod minhash;
 pub mod passes;
 mod ranking;
-pub mod reading;
 mod repeats;
 pub mod report;
 pub mod row_groups;
@@ -34,8 +33,8 @@ pub use token_counter::{OpenTokenCounter, TokenCounter};
 
 use crate::facts;
 use crate::io;
+use crate::row_files::{RowErrorPolicy, RowFiles, UnreadableRows};
 use passes::FilterPasses;
-use reading::{RowErrorPolicy, RowFiles, UnreadableRows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

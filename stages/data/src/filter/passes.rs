@@ -5,10 +5,10 @@
 //! Rows with edits are replaced in each batch as it is read, so that every rule and the outputs have them.
 
 use super::edits::EDITED_COLUMNS;
-use super::reading::{RowFiles, UnreadableRows};
 use super::rows::RuleRows;
 use super::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use super::verdicts::RowVerdicts;
+use crate::row_files::{RowFiles, UnreadableRows};
 use arrow_array::cast::AsArray;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
@@ -24,7 +24,7 @@ const TOKENS: &str = "token_ids";
 /// Rules at work on the rows of some files.
 pub struct FilterPasses<'a> {
     rules: Vec<StartedRule<'a>>,
-    files: RowFiles<'a>,
+    files: RowFiles<'a, Trajectory>,
     verdicts: RowVerdicts,
 }
 
@@ -38,7 +38,11 @@ struct StartedRule<'a> {
 impl<'a> FilterPasses<'a> {
     /// Starts the rules. Errors: those of [`FilterRule::start`], invalid (no rows), data (a file without the columns of
     /// trajectories).
-    pub fn start(rules: &'a [Box<dyn FilterRule>], files: RowFiles<'a>, context: &'a RuleContext<'a>) -> Result<Self> {
+    pub fn start(
+        rules: &'a [Box<dyn FilterRule>],
+        files: RowFiles<'a, Trajectory>,
+        context: &'a RuleContext<'a>,
+    ) -> Result<Self> {
         let mut verdicts = RowVerdicts::new(rules, &context.new_file("edits"))?;
         files.each_batch(Some(&["verdicts".to_string()]), |_, batch| verdicts.add_rows(batch))?;
         if verdicts.rows() == 0 {

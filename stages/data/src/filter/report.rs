@@ -1,7 +1,7 @@
 //! Builds the report of `data/filter`: counts by rule and by reason, examples, and the numbers by which rules judged.
 
-use super::reading::UnreadableRows;
 use super::verdicts::{Count, RejectedExample};
+use crate::row_files::UnreadableRows;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::MetricInfo;

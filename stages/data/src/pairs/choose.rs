@@ -1,6 +1,6 @@
 //! Selects the rows of one problem that become pairs.
 
-use super::config::{PairCriterion, PairCut, PairsConfig};
+use super::config::{PairCriterion, PairsConfig};
 use super::pair::RowPair;
 use super::{candidates, cut};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,27 +8,25 @@ use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Trajectory;
 
-/// Returns up to `per_problem` pairs and uses every row as rarely as possible; ties are drawn at random.
-///
-/// Errors: data, if steps are compared and a row has no tokens or has several contexts.
-pub fn choose(rows: &[Trajectory], config: &PairsConfig, draws: &mut PhiloxRng) -> Result<Vec<RowPair>> {
-    let mut candidates = match config.cut {
-        PairCut::End => outcome_pairs(rows, config),
-        PairCut::Step => steps(rows, config)?,
-    };
-    draws.shuffle(&mut candidates);
-    Ok(spread(&candidates, rows.len(), config.per_problem))
+/// Returns up to `per_problem` pairs of rows with these values, and uses every row as rarely as possible; ties are drawn
+/// at random.
+pub fn choose_by_value(values: &[f64], config: &PairsConfig, draws: &mut PhiloxRng) -> Vec<RowPair> {
+    let differ = |&(better, worse): &(usize, usize)| values[better] - values[worse] >= config.min_gap;
+    let all = (0..values.len()).flat_map(|better| (0..values.len()).map(move |worse| (better, worse)));
+    let pairs = all.filter(differ).map(|(better, worse)| RowPair { better: (better, 0), worse: (worse, 0) });
+    drawn(pairs.collect(), values.len(), config, draws)
 }
 
-/// Returns all pairs of rows whose values differ by at least `min_gap`.
-fn outcome_pairs(rows: &[Trajectory], config: &PairsConfig) -> Vec<RowPair> {
-    let values: Vec<Option<f64>> = rows.iter().map(|row| candidates::value(row, config)).collect();
-    let differ = |&(better, worse): &(usize, usize)| match (values[better], values[worse]) {
-        (Some(high), Some(low)) => high - low >= config.min_gap,
-        _ => false,
-    };
-    let all = (0..rows.len()).flat_map(|better| (0..rows.len()).map(move |worse| (better, worse)));
-    all.filter(differ).map(|(better, worse)| RowPair { better: (better, 0), worse: (worse, 0) }).collect()
+/// Returns pairs as [`choose_by_value`] does, of steps of the rows.
+///
+/// Errors: data, if a row has no tokens or has several contexts.
+pub fn choose_by_steps(rows: &[Trajectory], config: &PairsConfig, draws: &mut PhiloxRng) -> Result<Vec<RowPair>> {
+    Ok(drawn(steps(rows, config)?, rows.len(), config, draws))
+}
+
+fn drawn(mut candidates: Vec<RowPair>, rows: usize, config: &PairsConfig, draws: &mut PhiloxRng) -> Vec<RowPair> {
+    draws.shuffle(&mut candidates);
+    spread(&candidates, rows, config.per_problem)
 }
 
 /// Returns all pairs of different steps after a common prefix whose values differ by at least `min_gap`. The value of a

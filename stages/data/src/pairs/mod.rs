@@ -4,11 +4,16 @@
 //! The output has the form of the preference data of `data/import`: two rows of one `group`, of which sample 0 was
 //! chosen. A limit per problem balances the problems, each row is used as rarely as possible, and unpaired rows are
 //! counted.
+//!
+//! The rows are read several times, each time the needed columns: to group them, to compare their steps or their
+//! prompts, and to copy the chosen ones. The memory is about 60 bytes a row, 80 bytes a pair, and that of some batches.
 
 mod candidates;
 mod choose;
+mod chosen;
 mod config;
 mod cut;
+mod output;
 mod pair;
 #[cfg(test)]
 mod tests;
@@ -16,14 +21,15 @@ mod tests;
 pub use config::{PairCriterion, PairCut, PairsConfig};
 pub use pair::REWARD;
 
-use crate::io;
-use candidates::{PairCandidates, rows};
-use choose::choose;
+use crate::row_files::RowFiles;
+use candidates::PairCandidates;
+use chosen::ChosenPair;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use trainyard_api::report::StageReport;
-use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, DeclaredMetrics, Error, MetricInfo, Producers, Result};
+use trainyard_api::{InputArtifact, Ports, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, Error, MetricInfo, Producers, Result};
 use trainyard_tables::Trajectory;
 
 pub struct PairsStage;
@@ -86,52 +92,35 @@ impl Stage for PairsStage {
     }
 
     fn run(&self, config: PairsConfig, context: &mut StageContext) -> Result<()> {
-        let all = io::read_many_trajectories(context.many("trajectories"))?;
-        let read = all.len();
-        let PairCandidates { problems, repeated, left_out } = rows(all, &config, &context.scratch)?;
-        let chance = Chance::new(config.seed).child("pairs", &[]);
-        let (mut output_rows, mut paired, mut flipped) = (Vec::new(), 0, 0);
-        for ((problem, _), rows) in &problems {
-            context.stop_if_cancelled()?;
-            let mut draws = chance.child("problem", &[]).child(problem, &[]).at("pairs", &[]);
-            let chosen = choose(rows, &config, &mut draws)?;
-            paired += usize::from(!chosen.is_empty());
-            for pair in chosen {
-                let flip = config.flip > 0.0 && draws.uniform() < config.flip;
-                flipped += usize::from(flip);
-                output_rows.extend(pair.rows(rows, output_rows.len() / 2, flip, config.flip > 0.0));
-            }
+        let files: Vec<PathBuf> = context.many("trajectories").iter().map(InputArtifact::parquet).collect();
+        let files = RowFiles::<Trajectory>::strict(&files);
+        let candidates = candidates::read(&files, &config, &context.scratch)?;
+        let mut chosen = chosen::choose(&files, &candidates, &config, || context.stop_if_cancelled())?;
+        if chosen.is_empty() {
+            return Err(nothing(&config, &candidates));
         }
-        if output_rows.is_empty() {
-            return Err(nothing(&config, problems.len(), left_out, read));
-        }
-        let used: BTreeSet<&str> = output_rows.iter().flat_map(|row| row.parents.iter().map(String::as_str)).collect();
+        chosen::sort(&mut chosen, &candidates, &files)?;
+        let pairs: Vec<ChosenPair> = chosen.iter().flat_map(|group| group.pairs.iter().copied()).collect();
+        let output = context.output_parquet("preferences")?;
+        let marks = config.flip > 0.0;
+        let written = output::write(&files, &pairs, marks, &context.scratch, &output, || context.stop_if_cancelled())?;
         let mut found = BTreeMap::from([
-            ("pairs", (output_rows.len() / 2) as f64),
-            ("problems", paired as f64),
-            ("problems_without_pair", (problems.len() - paired) as f64),
-            ("rows", read as f64),
-            ("rows_used", used.len() as f64),
-            ("rows_repeated", repeated as f64),
-            ("rows_left_out", left_out as f64),
+            ("pairs", pairs.len() as f64),
+            ("problems", chosen.len() as f64),
+            ("problems_without_pair", (candidates.count() - chosen.len()) as f64),
+            ("rows", candidates.read as f64),
+            ("rows_used", written.sources as f64),
+            ("rows_repeated", candidates.repeated as f64),
+            ("rows_left_out", candidates.left_out as f64),
         ]);
-        if config.flip > 0.0 {
-            found.insert("flipped", flipped as f64);
+        if marks {
+            found.insert("flipped", pairs.iter().filter(|pair| pair.flip).count() as f64);
         }
-        for (name, sample) in [("tokens_chosen", 0), ("tokens_rejected", 1)] {
-            found.extend(mean_tokens(output_rows.iter().filter(|row| row.sample == sample)).map(|mean| (name, mean)));
+        for (name, tokens) in [("tokens_chosen", written.chosen), ("tokens_rejected", written.rejected)] {
+            found.extend(tokens.mean().map(|mean| (name, mean)));
         }
-        io::write_trajectories(&context.output_parquet("preferences")?, &output_rows)?;
         publish(&found, context)
     }
-}
-
-/// Returns the mean number of tokens in the loss, or `None` if a row has no tokens yet.
-fn mean_tokens<'a>(rows: impl Iterator<Item = &'a Trajectory> + Clone) -> Option<f64> {
-    let count = rows.clone().count();
-    let tokens: usize = rows.clone().map(|row| row.loss_mask.iter().filter(|m| **m).count()).sum();
-    let complete = rows.into_iter().all(|row| !row.token_ids.is_empty());
-    (complete && count > 0).then(|| tokens as f64 / count as f64)
 }
 
 fn publish(found: &BTreeMap<&'static str, f64>, context: &mut StageContext) -> Result<()> {
@@ -144,7 +133,9 @@ fn publish(found: &BTreeMap<&'static str, f64>, context: &mut StageContext) -> R
     context.write_report("report", report, &metrics().into())
 }
 
-fn nothing(config: &PairsConfig, problems: usize, left_out: usize, read: usize) -> Error {
+fn nothing(config: &PairsConfig, candidates: &PairCandidates) -> Error {
+    let PairCandidates { read, left_out, .. } = candidates;
+    let problems = candidates.count();
     let message = format!("no pair can be made: {read} rows of {problems} problems, {left_out} rows left out");
     let help = match (config.by, &config.component) {
         (PairCriterion::Reward, Some(name)) => format!("a pair needs two rows of one problem whose `{name}` differs"),

@@ -16,27 +16,32 @@ pub struct RowPair {
 }
 
 impl RowPair {
-    /// Returns the chosen and the rejected row of the output. `flip` exchanges the labels; with `mark`, both rows
-    /// record whether the labels were exchanged.
-    pub fn rows(self, rows: &[Trajectory], group: usize, flip: bool, mark: bool) -> [Trajectory; 2] {
-        let (chosen, rejected) = if flip { (self.worse, self.better) } else { (self.better, self.worse) };
-        let side = |(index, end): (usize, usize), sample: u32, name: &str| {
-            let row = &rows[index];
-            let mut side = if end == 0 { row.clone() } else { cut::cut(row, end) };
-            side.id = format!("pair-{group}-{name}");
-            side.parents = vec![row.id.clone()];
-            (side.group, side.sample) = (group as u32, sample);
-            side.reward = f64::from(1 - sample);
-            side.rewards.insert(REWARD.to_string(), side.reward);
-            if mark {
-                side.rewards.insert("flipped".to_string(), f64::from(u8::from(flip)));
-            }
-            if end > 0 {
-                side.stop_reason = StopReason::End;
-            }
-            (side.fork_of, side.fork_at, side.advantages) = (None, None, None);
-            side
-        };
-        [side(chosen, 0, "chosen"), side(rejected, 1, "rejected")]
+    /// Returns the pair with each index replaced.
+    pub fn map(self, number: impl Fn(usize) -> usize) -> Self {
+        let map = |(index, end): (usize, usize)| (number(index), end);
+        Self { better: map(self.better), worse: map(self.worse) }
     }
+    /// Returns the chosen and the rejected side. `flip` exchanges the labels.
+    pub fn sides(self, flip: bool) -> [(usize, usize); 2] {
+        if flip { [self.worse, self.better] } else { [self.better, self.worse] }
+    }
+}
+
+/// Returns the row of one side of pair `group` in the output, made from `row` up to token `end` (0 = all). `sample` is 0
+/// for the chosen side and 1 for the rejected one; `flip` is recorded if it is known.
+pub fn side(row: &Trajectory, end: usize, (group, sample): (usize, u32), flip: Option<bool>) -> Trajectory {
+    let mut side = if end == 0 { row.clone() } else { cut::cut(row, end) };
+    side.id = format!("pair-{group}-{}", if sample == 0 { "chosen" } else { "rejected" });
+    side.parents = vec![row.id.clone()];
+    (side.group, side.sample) = (group as u32, sample);
+    side.reward = f64::from(1 - sample);
+    side.rewards.insert(REWARD.to_string(), side.reward);
+    if let Some(flip) = flip {
+        side.rewards.insert("flipped".to_string(), f64::from(u8::from(flip)));
+    }
+    if end > 0 {
+        side.stop_reason = StopReason::End;
+    }
+    (side.fork_of, side.fork_at, side.advantages) = (None, None, None);
+    side
 }

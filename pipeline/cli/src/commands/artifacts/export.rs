@@ -19,6 +19,7 @@ use std::path::Path;
 use trainyard_app::Catalogue;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
+use trainyard_tables::write_complete;
 use trainyard_views::find::{self, ResolvedOutput};
 
 /// Exports an artifact in the format `--as`, else in that of the extension of `args.to`, else as its files in a folder.
@@ -91,9 +92,12 @@ fn copy_files<'a>(from: &Path, files: impl Iterator<Item = &'a str>, to: &Path) 
         if let Some(parent) = place.parent() {
             std::fs::create_dir_all(parent).map_err(|e| io_error(parent, &e))?;
         }
-        let mut source = File::open(from.join(file)).map_err(|e| io_error(&from.join(file), &e))?;
-        let mut target = File::create(&place).map_err(|e| io_error(&place, &e))?;
-        std::io::copy(&mut source, &mut target).map_err(|e| io_error(&place, &e))?;
+        let from = from.join(file);
+        write_complete(&place, |partial| {
+            let mut source = File::open(&from).map_err(|e| io_error(&from, &e))?;
+            let mut target = File::create(partial).map_err(|e| io_error(partial, &e))?;
+            std::io::copy(&mut source, &mut target).map_err(|e| io_error(partial, &e))
+        })?;
         copies.push(place.display().to_string());
     }
     Ok(copies)

@@ -116,11 +116,10 @@ impl RulePass for OverlapPass<'_> {
 }
 
 impl Decontaminate {
-    /// Returns whether each problem overlaps a problem of `evaluation`. Errors: invalid, if `evaluation` is empty or an
+    /// Prepares the comparison of problems with those of `evaluation`. Errors: invalid, if `evaluation` is empty or an
     /// option is invalid.
-    pub fn overlapping(&self, problems: &[Problem], evaluation: &[Problem]) -> Result<Vec<bool>> {
-        let index = self.index(evaluation, "leave out `decontaminate`")?;
-        Ok(problems.par_iter().map(|problem| self.overlap(&OverlapQuery::problem(problem), &index).is_some()).collect())
+    pub fn problem_index<'a>(&'a self, evaluation: &'a [Problem]) -> Result<ProblemIndex<'a>> {
+        Ok(ProblemIndex { rule: self, index: self.index(evaluation, "leave out `decontaminate`")? })
     }
 
     /// Returns a description of invalid options, or `None` if the options are valid.
@@ -148,6 +147,20 @@ impl Decontaminate {
             OverlapMethod::Ngram13 => index.any_13(compared).map(|id| ("ngram_13", id)),
             OverlapMethod::Coverage8 => index.covering_8(compared, self.coverage).map(|id| ("coverage_8", id)),
         })
+    }
+}
+
+/// Evaluation problems with which other problems are compared.
+pub struct ProblemIndex<'a> {
+    rule: &'a Decontaminate,
+    index: Index<'a>,
+}
+
+impl ProblemIndex<'_> {
+    /// Returns whether each problem overlaps an evaluation problem, by its messages, canonical form and reference.
+    pub fn overlapping(&self, problems: &[Problem]) -> Vec<bool> {
+        let overlaps = |problem: &Problem| self.rule.overlap(&OverlapQuery::problem(problem), &self.index).is_some();
+        problems.par_iter().map(overlaps).collect()
     }
 }
 

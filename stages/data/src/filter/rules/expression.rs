@@ -1,10 +1,10 @@
 //! Implements the rule `expression`: keeps the rows for which a SQL expression over the columns is true, such as
 //! `tool_errors <= 1 and level < 4`.
 
-use crate::filter::reading::first_failing;
 use crate::filter::rows::RuleRows;
 use crate::filter::rule::{FilterRule, RuleColumns, RuleContext, RulePass, RuleVerdict};
 use crate::row_expression::{self, RowTable};
+use crate::row_files::first_failing;
 use crate::row_mask::{batch_mask, needed_columns, parse_expression};
 use arrow_array::RecordBatch;
 use schemars::JsonSchema;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{ArtifactKind, Manifest, Output, Result};
+use trainyard_tables::write_complete;
 use trainyard_views::find::ResolvedOutput;
 
 const FILE: &str = "README.md";
@@ -27,7 +28,7 @@ pub fn write(folder: &Path, card: &str) -> Result<Option<String>> {
     if path.exists() {
         return Ok(None);
     }
-    std::fs::write(&path, card).map_err(|e| io_error(&path, &e))?;
+    write_complete(&path, |partial| std::fs::write(partial, card).map_err(|e| io_error(partial, &e)))?;
     Ok(Some(path.display().to_string()))
 }
 

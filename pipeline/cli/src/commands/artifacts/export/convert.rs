@@ -7,14 +7,11 @@ use crate::args::ExportArgs;
 use crate::commands::artifacts::fetch;
 use crate::session::AppSession;
 use serde_json::json;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use trainyard_app::Catalogue;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
-use trainyard_data::export::{ExportForm, ExportFormat, ExportOmissions, ExportSource, FileKind, export};
-use trainyard_tables::{ordered, ordered_columns};
+use trainyard_data::export::{ExportForm, ExportFormat, ExportOmissions, ExportSource, FileKind, write_export};
 use trainyard_views::find::ResolvedOutput;
 
 /// Formats that write rows unchanged.
@@ -79,10 +76,7 @@ pub fn run(
     let form = ExportForm::choose(requested, source.forms()?, format.forms(), output.kind, name)?;
     let (file, is_folder) = place(args, kind.extension())?;
     let mut omissions = ExportOmissions::default();
-    let count = write(source, form, format, kind, &file, &mut omissions).inspect_err(|_| {
-        // A partial file could be mistaken for a complete one.
-        let _ = std::fs::remove_file(&file);
-    })?;
+    let count = write_export(source, (form, format), (&file, kind), &mut omissions)?;
     let lost: Vec<(&'static str, u64)> = omissions.counts().collect();
     let mut files = vec![file.display().to_string()];
     if is_folder {
@@ -119,31 +113,4 @@ fn place(args: &ExportArgs, kind: &str) -> Result<(PathBuf, bool)> {
 
 fn name_of(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn write(
-    source: ExportSource<'_>,
-    form: ExportForm,
-    format: &dyn ExportFormat,
-    kind: FileKind,
-    file: &Path,
-    omissions: &mut ExportOmissions,
-) -> Result<u64> {
-    match kind {
-        FileKind::JsonLines => {
-            let mut out = BufWriter::new(File::create(file).map_err(|e| io_error(file, &e))?);
-            let rows = export(source, form, format, omissions, &mut |row| ordered::write_line(&row, &mut out))?;
-            out.flush().map_err(|e| io_error(file, &e))?;
-            Ok(rows)
-        }
-        // The types of the columns are known only after all rows.
-        FileKind::Parquet => {
-            let mut rows = Vec::new();
-            export(source, form, format, omissions, &mut |row| {
-                rows.push(row);
-                Ok(())
-            })?;
-            ordered_columns::write_parquet(file, &rows)
-        }
-    }
 }

@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchReader, BatchWriter, ReadSlice};
+use trainyard_tables::{BatchBounds, BatchWriter, GroupReader};
 use trainyard_views::find::ResolvedOutput;
 
 /// Exports the rows of a table to the file `to`, in the format of the extension `ending`. CSV and JSON Lines omit the
@@ -29,18 +29,7 @@ pub fn table(
     let selected = columns(&all, &args.columns, ending)?;
     let left_out =
         if args.columns.is_empty() { all.into_iter().filter(|c| !selected.contains(c)).collect() } else { Vec::new() };
-    let rows = match ending {
-        "parquet" => copy_table(&table, &selected, to)?,
-        _ => {
-            let mut out = BufWriter::new(File::create(to).map_err(|e| io_error(to, &e))?);
-            let rows = match ending {
-                "csv" => trainyard_tables::export_csv(&table, Some(&selected), &mut out)?,
-                _ => trainyard_tables::export_jsonl(&table, Some(&selected), &mut out)?,
-            };
-            out.flush().map_err(|e| io_error(to, &e))?;
-            rows
-        }
-    };
+    let rows = trainyard_tables::write_complete(to, |partial| write(&table, &selected, ending, partial))?;
     Ok(ExportResult { files: vec![to.display().to_string()], rows: Some(rows), left_out, ..ExportResult::default() })
 }
 
@@ -60,8 +49,22 @@ fn is_trajectories(all: &[String]) -> bool {
     all.iter().any(|name| name == "token_ids")
 }
 
+/// Writes columns of a table in the format of an extension, batch by batch.
+fn write(table: &Path, columns: &[String], ending: &str, to: &Path) -> Result<u64> {
+    if ending == "parquet" {
+        return copy_table(table, columns, to);
+    }
+    let mut out = BufWriter::new(File::create(to).map_err(|e| io_error(to, &e))?);
+    let rows = match ending {
+        "csv" => trainyard_tables::export_csv(table, Some(columns), &mut out)?,
+        _ => trainyard_tables::export_jsonl(table, Some(columns), &mut out)?,
+    };
+    out.flush().map_err(|e| io_error(to, &e))?;
+    Ok(rows)
+}
+
 fn copy_table(table: &Path, columns: &[String], to: &Path) -> Result<u64> {
-    let reader = BatchReader::open_part(table, &ReadSlice { columns: Some(columns), ..ReadSlice::default() })?;
+    let reader = GroupReader::open(table, Some(columns), BatchBounds::default())?;
     let mut writer = BatchWriter::create(to, reader.schema())?;
     for batch in reader {
         writer.write(&batch?)?;

@@ -1,4 +1,6 @@
-//! Reads the rows of a stage batch by batch. Rows that cannot be read end the stage, or are left out.
+//! Reads the rows of a stage's files batch by batch. Rows that cannot be read end the stage, or are left out.
+//!
+//! The memory is that of one batch (32 MiB of columns), whatever the number of rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{BooleanArray, RecordBatch, UInt64Array};
@@ -9,10 +11,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchBounds, EpisodeStatus, GroupReader, StopReason, Trajectory, conform_rows, read_schema};
+use trainyard_tables::{
+    BatchBounds, EpisodeStatus, GroupReader, StopReason, TableRow, byte_count, conform_rows, read_schema, row_count,
+};
 
 /// Unreadable rows whose errors are kept.
 const NAMED_ROWS: usize = 10;
@@ -38,39 +44,66 @@ pub struct UnreadableRows {
     pub first: Vec<Error>,
 }
 
-/// Files with trajectories, in order.
-pub struct RowFiles<'a> {
+/// Files with rows of one kind, in order.
+pub struct RowFiles<'a, R> {
     files: &'a [PathBuf],
     bounds: BatchBounds,
     /// Rows that are left out, by index of the file and of the row.
     left_out: BTreeSet<(usize, usize)>,
     unreadable: UnreadableRows,
+    /// Help of the error of an unreadable row.
+    help: &'static str,
+    row: PhantomData<R>,
 }
 
-impl<'a> RowFiles<'a> {
+impl<'a, R: TableRow> RowFiles<'a, R> {
     /// Takes files all of whose rows must be readable.
     pub fn strict(files: &'a [PathBuf]) -> Self {
-        let (left_out, unreadable) = (BTreeSet::new(), UnreadableRows::default());
-        Self { files, bounds: BatchBounds::default(), left_out, unreadable }
+        Self {
+            files,
+            bounds: BatchBounds::default(),
+            left_out: BTreeSet::new(),
+            unreadable: UnreadableRows::default(),
+            help: "repair the row, and run the stage that made it again",
+            row: PhantomData,
+        }
     }
     /// Opens files; with [`RowErrorPolicy::Skip`] they are read once to find the rows that are left out.
     ///
-    /// Errors: data (a file that is corrupt, or has other columns than trajectories).
+    /// Errors: data (a file that is corrupt, or has other columns than the rows).
     pub fn open(files: &'a [PathBuf], policy: RowErrorPolicy) -> Result<Self> {
-        for file in files {
-            conform_rows::<Trajectory>(file, &RecordBatch::new_empty(read_schema(file)?), None)?;
-        }
-        let mut opened = Self::strict(files);
+        let help = "repair the row, or set `on_error: skip`, which leaves such rows out";
+        let mut opened = Self { help, ..Self::strict(files) };
+        opened.check_columns()?;
         if policy == RowErrorPolicy::Skip {
             opened.find_unreadable()?;
         }
         Ok(opened)
     }
+    /// Compares the columns of all files with those of the rows, before any row is read.
+    ///
+    /// Errors: data, naming the file and the column.
+    pub fn check_columns(&self) -> Result<()> {
+        self.files.iter().try_for_each(|file| {
+            let empty = RecordBatch::new_empty(read_schema(file)?);
+            conform_rows::<R>(file, &empty, None).map(drop)
+        })
+    }
     /// Returns the rows that are left out.
     pub fn unreadable(&self) -> &UnreadableRows {
         &self.unreadable
     }
-    /// Passes all batches on, with all columns of trajectories or the named ones.
+    /// Returns the number of readable rows, from the footers.
+    pub fn rows(&self) -> Result<usize> {
+        let rows = self.files.iter().map(row_count).sum::<Result<u64>>()?;
+        Ok(usize::try_from(rows).unwrap_or(usize::MAX) - self.left_out.len())
+    }
+    /// Returns the number of rows that have about the bytes of one batch, from the footers.
+    pub fn rows_of_a_batch(&self) -> Result<usize> {
+        let bytes = self.files.iter().map(byte_count).sum::<Result<u64>>()?;
+        Ok(self.bounds.rows_of(bytes, self.rows()? as u64))
+    }
+    /// Passes all batches on, with all columns of the rows or the named ones.
     ///
     /// Errors: those of `at`; data, naming the file and the row (nulls in a required column, another type).
     pub fn each_batch(
@@ -78,22 +111,57 @@ impl<'a> RowFiles<'a> {
         columns: Option<&[String]>,
         mut at: impl FnMut(&Path, &RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        for (f, file) in self.files.iter().enumerate() {
-            let mut first = 0;
-            for batch in GroupReader::open(file, columns, self.bounds)? {
-                let batch = batch?;
-                let rows = first..first + batch.num_rows();
-                let kept = self.readable(f, &batch, &rows)?;
-                let read = readable_rows(file, &kept, columns);
-                at(file, &read.map_err(|e| located(e, file, &kept, columns, rows.start))?)?;
-                first = rows.end;
-            }
-        }
-        Ok(())
+        self.batches(columns).try_for_each(|batch| {
+            let (file, batch) = batch?;
+            at(file, &batch)
+        })
+    }
+    /// Returns all batches as [`RowFiles::each_batch`] passes them on, each with its file. Nothing follows an error that
+    /// a caller could use.
+    pub fn batches<'f>(
+        &'f self,
+        columns: Option<&[String]>,
+    ) -> impl Iterator<Item = Result<(&'f Path, RecordBatch)>> + use<'f, 'a, R> {
+        let columns: Option<Arc<[String]>> = columns.map(Arc::from);
+        let files = self.files.iter().enumerate();
+        files.flat_map(move |(f, file)| match self.batches_of(f, file, columns.clone()) {
+            Ok(batches) => batches,
+            Err(e) => Box::new(std::iter::once(Err(e))) as FileBatches<'f>,
+        })
     }
 
+    fn batches_of<'f>(&'f self, f: usize, file: &'f Path, columns: Option<Arc<[String]>>) -> Result<FileBatches<'f>> {
+        let reader = GroupReader::open(file, columns.as_deref(), self.bounds)?;
+        let mut first = 0;
+        Ok(Box::new(reader.map(move |batch| {
+            let batch = batch?;
+            let rows = first..first + batch.num_rows();
+            first = rows.end;
+            Ok((file, self.readable(f, &batch, rows, columns.as_deref())?))
+        })))
+    }
+    /// Returns the readable rows of a batch with the columns of the rows.
+    fn readable(
+        &self,
+        f: usize,
+        batch: &RecordBatch,
+        rows: Range<usize>,
+        columns: Option<&[String]>,
+    ) -> Result<RecordBatch> {
+        let file = &self.files[f];
+        let kept = self.without_left_out(f, batch, &rows)?;
+        readable_rows::<R>(file, &kept, columns).map_err(|error| {
+            let fails = |rows: usize| {
+                part(&kept, &(0..rows)).and_then(|part| readable_rows::<R>(file, &part, columns)).is_err()
+            };
+            match first_failing(kept.num_rows(), fails) {
+                Some(row) => at_row(error, rows.start + row).help(self.help),
+                None => error,
+            }
+        })
+    }
     /// Returns a batch without the rows that are left out; `rows` are its rows in file `f`.
-    fn readable(&self, f: usize, batch: &RecordBatch, rows: &Range<usize>) -> Result<RecordBatch> {
+    fn without_left_out(&self, f: usize, batch: &RecordBatch, rows: &Range<usize>) -> Result<RecordBatch> {
         if self.left_out.range((f, rows.start)..(f, rows.end)).next().is_none() {
             return Ok(batch.clone());
         }
@@ -105,7 +173,7 @@ impl<'a> RowFiles<'a> {
             let mut first = 0;
             for batch in GroupReader::open(file, None, self.bounds)? {
                 let batch = batch?;
-                each_unreadable(file, &batch, &mut |row, error| {
+                each_unreadable::<R>(file, &batch, &mut |row, error| {
                     self.left_out.insert((f, first + row));
                     if self.unreadable.first.len() < NAMED_ROWS {
                         self.unreadable.first.push(at_row(error, first + row));
@@ -119,9 +187,11 @@ impl<'a> RowFiles<'a> {
     }
 }
 
-/// Returns the columns of a batch as those of trajectories. Errors: data, naming the file and the column.
-fn readable_rows(file: &Path, batch: &RecordBatch, columns: Option<&[String]>) -> Result<RecordBatch> {
-    let rows = conform_rows::<Trajectory>(file, batch, columns)?;
+type FileBatches<'f> = Box<dyn Iterator<Item = Result<(&'f Path, RecordBatch)>> + 'f>;
+
+/// Returns the columns of a batch as those of the rows. Errors: data, naming the file and the column.
+fn readable_rows<R: TableRow>(file: &Path, batch: &RecordBatch, columns: Option<&[String]>) -> Result<RecordBatch> {
+    let rows = conform_rows::<R>(file, batch, columns)?;
     check_words::<EpisodeStatus>(file, &rows, "status")?;
     check_words::<StopReason>(file, &rows, "stop_reason")?;
     Ok(rows)
@@ -141,10 +211,10 @@ fn check_words<T: DeserializeOwned>(file: &Path, rows: &RecordBatch, name: &str)
 }
 
 /// Passes on the rows of a batch that cannot be read, in order, each with its error.
-fn each_unreadable(file: &Path, batch: &RecordBatch, found: &mut impl FnMut(usize, Error)) -> Result<()> {
+fn each_unreadable<R: TableRow>(file: &Path, batch: &RecordBatch, found: &mut impl FnMut(usize, Error)) -> Result<()> {
     let mut spans: Vec<Range<usize>> = std::iter::once(0..batch.num_rows()).collect();
     while let Some(span) = spans.pop() {
-        match readable_rows(file, &part(batch, &span)?, None) {
+        match readable_rows::<R>(file, &part(batch, &span)?, None) {
             Ok(_) => {}
             Err(e) if span.len() <= 1 => found(span.start, e),
             Err(_) => {
@@ -154,13 +224,6 @@ fn each_unreadable(file: &Path, batch: &RecordBatch, found: &mut impl FnMut(usiz
         }
     }
     Ok(())
-}
-
-/// Adds the first row that is not readable to an error of a batch.
-fn located(error: Error, file: &Path, batch: &RecordBatch, columns: Option<&[String]>, first: usize) -> Error {
-    let fails = |rows: usize| part(batch, &(0..rows)).and_then(|part| readable_rows(file, &part, columns)).is_err();
-    let Some(row) = first_failing(batch.num_rows(), fails) else { return error };
-    at_row(error, first + row).help("repair the row, or set `on_error: skip`, which leaves such rows out")
 }
 
 /// Returns the first of `rows` rows with which they fail, if `fails` does with all of them; `None` if it fails without
@@ -198,8 +261,7 @@ fn unselected(error: impl std::fmt::Display) -> Error {
 mod tests {
     use super::*;
     use arrow_array::builder::StringBuilder;
-    use std::sync::Arc;
-    use trainyard_tables::{Message, read_batches, write_batches, write_trajectories};
+    use trainyard_tables::{Message, Trajectory, read_batches, write_batches, write_trajectories};
 
     /// Writes 40 rows, of which some have no environment, and returns their file.
     fn file(folder: &Path, without: &[usize]) -> PathBuf {
@@ -227,12 +289,12 @@ mod tests {
     fn unreadable_rows_are_named_or_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let files = [file(folder.path(), &[7, 8, 39])];
-        let error = RowFiles::strict(&files).each_batch(None, |_, _| Ok(())).unwrap_err().to_string();
+        let error = RowFiles::<Trajectory>::strict(&files).each_batch(None, |_, _| Ok(())).unwrap_err().to_string();
         assert!(error.contains("row 8") && error.contains("`environment` has 3 nulls"), "{error}");
         // Columns that are not read may have anything.
-        RowFiles::strict(&files).each_batch(Some(&["id".to_string()]), |_, _| Ok(())).unwrap();
+        RowFiles::<Trajectory>::strict(&files).each_batch(Some(&["id".to_string()]), |_, _| Ok(())).unwrap();
 
-        let skipping = RowFiles::open(&files, RowErrorPolicy::Skip).unwrap();
+        let skipping = RowFiles::<Trajectory>::open(&files, RowErrorPolicy::Skip).unwrap();
         let UnreadableRows { count, first } = skipping.unreadable();
         let errors: Vec<String> = first.iter().map(ToString::to_string).collect();
         assert!(*count == 3 && errors.len() == 3);
@@ -257,7 +319,7 @@ mod tests {
         trainyard_tables::TableBuilder::new().i64("n", 0..3).write(&path).unwrap();
         let files = [file(folder.path(), &[]), path];
         for policy in [RowErrorPolicy::Fail, RowErrorPolicy::Skip] {
-            let error = RowFiles::open(&files, policy).err().unwrap();
+            let error = RowFiles::<Trajectory>::open(&files, policy).err().unwrap();
             let is_named = error.message.contains("other.parquet: column `id` of type Utf8 is missing");
             assert!(is_named && !error.message.contains("row "), "{error}");
         }
