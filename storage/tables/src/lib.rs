@@ -21,6 +21,7 @@
 
 pub mod answer_check;
 mod answer_check_columns;
+mod bounded_rows;
 pub mod builder;
 mod decode;
 mod encode;
@@ -51,6 +52,7 @@ mod trajectory_columns;
 pub mod turn_form;
 
 pub use answer_check::AnswerCheck;
+pub use bounded_rows::read_bounded;
 pub use builder::TableBuilder;
 pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};

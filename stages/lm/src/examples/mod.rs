@@ -5,9 +5,11 @@
 //! may be excluded from the loss. Rows are independent of each other, so all threads encode them, and the results keep
 //! the order of the rows.
 
+mod example_file;
 mod packs;
 
-pub use packs::{Packer, unpack};
+pub use example_file::ExampleFile;
+pub use packs::{Packer, pack_problems, unpack};
 
 use crate::folder::ModelFolder;
 use crate::template::{ConversationTokens, TokenizedConversation};
