@@ -5,7 +5,7 @@ use std::path::Path;
 use trainyard_api::ScratchFile;
 use trainyard_core::{Error, Result};
 
-/// Examples by number. One is stored as its token ids (little-endian, 4 bytes each) and its mask (a bit per token).
+/// Examples by number.
 #[derive(Debug)]
 pub struct ExampleFile {
     file: ScratchFile,
@@ -22,21 +22,15 @@ impl ExampleFile {
         let file = ScratchFile::create(path)?;
         Ok(Self { file, starts: Vec::new(), lengths: Vec::new(), loss_tokens: 0, record: Vec::new() })
     }
-    /// Adds an example, whose mask is as long as its tokens. Errors: retryable (a full disk), data (more examples than
-    /// have numbers), bug (another length of the mask).
+    /// Adds an example. Errors: retryable (a full disk), data (more examples than have numbers), bug (a mask that is not
+    /// as long as the tokens).
     pub fn push(&mut self, example: &Example) -> Result<()> {
-        let (tokens, mask) = (&example.tokens, &example.mask);
-        if tokens.len() != mask.len() {
-            return Err(Error::bug(format!("an example has {} tokens, but a mask of {}", tokens.len(), mask.len())));
-        }
-        let (Ok(_), Ok(length)) = (u32::try_from(self.len() + 1), u32::try_from(tokens.len())) else {
+        let (Ok(_), Ok(length)) = (u32::try_from(self.len() + 1), u32::try_from(example.tokens.len())) else {
             return Err(Error::data("there are more than 4,294,967,295 sequences, or one has as many tokens")
                 .help("train on a part of the rows"));
         };
         self.record.clear();
-        tokens.iter().for_each(|token| self.record.extend_from_slice(&token.to_le_bytes()));
-        self.record
-            .extend(mask.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit))));
+        example.append_to(&mut self.record)?;
         self.starts.push(self.file.append(&self.record)?);
         self.lengths.push(length);
         self.loss_tokens += example.loss_tokens() as u64;
@@ -64,13 +58,9 @@ impl ExampleFile {
             return Err(Error::bug(format!("there is no example {number}")));
         };
         let length = *length as usize;
-        let mut bytes = vec![0; 4 * length + length.div_ceil(8)];
+        let mut bytes = vec![0; Example::stored_bytes(length)];
         self.file.read_at(*start, &mut bytes)?;
-        let (ids, bits) = bytes.split_at(4 * length);
-        let id = |id: &[u8]| id.try_into().map_or(0, u32::from_le_bytes);
-        let tokens = ids.chunks_exact(4).map(id).collect();
-        let mask = (0..length).map(|i| bits[i / 8] >> (i % 8) & 1 == 1).collect();
-        Ok(Example { tokens, mask })
+        Ok(Example::from_bytes(length, &bytes))
     }
 }
 

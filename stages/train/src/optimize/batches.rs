@@ -19,6 +19,10 @@ impl Batches {
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
+    /// Whether there are no batches.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
     /// Returns the indices of a batch. Panics if there is no such batch.
     pub fn batch(&self, number: usize) -> &[u32] {
         let Range { start, end } = self.ranges[number];

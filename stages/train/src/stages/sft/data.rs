@@ -1,5 +1,6 @@
 //! Collects the token sequences of rows, with the limit on their length.
 
+use super::text_ranks::Ranks;
 use std::collections::BTreeSet;
 use std::path::Path;
 use trainyard_core::{Chance, Error, Result};
@@ -108,8 +109,17 @@ pub fn hold_out<R>(rows: Vec<R>, problem: fn(&R) -> &String, share: f64, chance:
     rows.into_iter().partition(|row| !held.contains(problem(row)))
 }
 
-/// Returns the problems that [`hold_out`] holds out, given all in order.
-pub fn held_problems<P>(mut problems: Vec<P>, share: f64, chance: &Chance) -> Vec<P> {
+/// Returns for each row whether [`hold_out`] holds it out, given the rank of its problem.
+pub fn held_out_rows(ranks: Ranks, share: f64, chance: &Chance) -> Vec<bool> {
+    let mut is_held = vec![false; ranks.distinct as usize];
+    for rank in held_problems((0..ranks.distinct).collect(), share, chance) {
+        is_held[rank as usize] = true;
+    }
+    ranks.by_row.into_iter().map(|rank| is_held[rank as usize]).collect()
+}
+
+/// Returns the problems that are held out, given all in order.
+fn held_problems<P>(mut problems: Vec<P>, share: f64, chance: &Chance) -> Vec<P> {
     if share <= 0.0 || problems.len() < 2 {
         return Vec::new();
     }
@@ -122,6 +132,7 @@ pub fn held_problems<P>(mut problems: Vec<P>, share: f64, chance: &Chance) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::sft::text_ranks::TextRanker;
     use trainyard_lm::examples::Example;
 
     #[test]
@@ -155,5 +166,25 @@ mod tests {
         let ids: BTreeSet<&str> = held.iter().map(|r| r.problem_id.as_str()).collect();
         assert!(train.iter().all(|r| !ids.contains(r.problem_id.as_str())));
         assert_eq!(hold_out(vec![row(0)], |row| &row.problem_id, 0.5, &Chance::new(1)).1.len(), 0);
+    }
+
+    #[test]
+    fn rows_are_held_out_by_rank_as_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let chance = Chance::new(9);
+        for (case, share) in [0.0, 0.01, 0.1, 0.3, 0.5, 0.5].into_iter().enumerate() {
+            let mut draws = chance.at("case", &[case as u64]);
+            let rows: Vec<String> =
+                (0..draws.below(400)).map(|_| format!("p{}", draws.below(1 + case as u64 * 40))).collect();
+            let mut ranker = TextRanker::create(&folder.path().join("ids")).unwrap();
+            rows.iter().for_each(|row| ranker.push(row).unwrap());
+            let is_held = held_out_rows(ranker.finish().unwrap(), share, &chance);
+            let (train, held) = hold_out(rows.clone(), |row| row, share, &chance);
+            let of = |wanted: bool| {
+                let rows = rows.iter().zip(&is_held).filter(|(_, held)| **held == wanted);
+                rows.map(|(row, _)| row.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!((of(false), of(true)), (train, held), "case {case}");
+        }
     }
 }

@@ -14,7 +14,7 @@ pub mod run;
 pub mod stop;
 #[cfg(test)]
 mod tests;
-mod text_ranks;
+pub mod text_ranks;
 
 pub use config::SftConfig;
 

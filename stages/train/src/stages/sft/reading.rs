@@ -4,7 +4,7 @@
 //! the ids of problems, so that the second one knows where each row belongs.
 
 use super::config::SftConfig;
-use super::data::{SftExamples, held_problems};
+use super::data::{SftExamples, held_out_rows};
 use super::text_ranks::TextRanker;
 use std::path::Path;
 use trainyard_api::stage::refuse;
@@ -69,13 +69,8 @@ impl RowTable<'_> {
         }
         let mut ranker = TextRanker::create(&context.scratch.join("problem-ids"))?;
         self.each_problem(context, &mut |problem| ranker.push(problem))?;
-        let ranks = ranker.finish()?;
         let chance = Chance::new(config.seed).child("sft", &[]);
-        let mut is_held = vec![false; ranks.distinct as usize];
-        for rank in held_problems((0..ranks.distinct).collect(), config.validation_share, &chance) {
-            is_held[rank as usize] = true;
-        }
-        Ok(ranks.by_row.into_iter().map(|rank| is_held[rank as usize]).collect())
+        Ok(held_out_rows(ranker.finish()?, config.validation_share, &chance))
     }
     /// Passes the id of each row's problem to `take`.
     fn each_problem(self, context: &StageContext, take: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
