@@ -22,8 +22,8 @@ impl ExampleFile {
         let file = ScratchFile::create(path)?;
         Ok(Self { file, starts: Vec::new(), lengths: Vec::new(), loss_tokens: 0, record: Vec::new() })
     }
-    /// Adds an example. Errors: retryable (a full disk), data (more examples than have numbers), bug (a mask that is not
-    /// as long as the tokens).
+    /// Adds an example. Errors: retryable (a full disk), data (more examples than have numbers), bug (a mask of another
+    /// length than the tokens).
     pub fn push(&mut self, example: &Example) -> Result<()> {
         let (Ok(_), Ok(length)) = (u32::try_from(self.len() + 1), u32::try_from(example.tokens.len())) else {
             return Err(Error::data("there are more than 4,294,967,295 sequences, or one has as many tokens")

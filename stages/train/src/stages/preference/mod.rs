@@ -3,6 +3,7 @@
 //! Both conversations of a pair are computed side by side, and a loss of the family `preference_losses` gets the sums
 //! of their log-probabilities. The sums of the reference are computed once, before the first step.
 
+mod answer_pair;
 pub mod config;
 mod objective;
 mod pair_file;

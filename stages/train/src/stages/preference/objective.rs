@@ -1,8 +1,8 @@
 //! Computes the loss of pairs: sums the log-probabilities of tokens over answers, and converts the slopes of answers to
 //! slopes of tokens.
 
+use super::answer_pair::{AnswerPair, loss_tokens};
 use super::pair_file::PairSet;
-use super::pairs::{AnswerPair, loss_tokens};
 use crate::optimize::sorted_batches;
 use trainyard_core::Result;
 use trainyard_learn::PreferenceLoss;

@@ -1,6 +1,6 @@
 //! Keeps pairs of answers in a temporary file, and selects some of them by number.
 
-use super::pairs::AnswerPair;
+use super::answer_pair::AnswerPair;
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};

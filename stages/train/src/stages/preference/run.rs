@@ -3,10 +3,10 @@
 //! The batches of all steps follow from the number of pairs and the seed ([`PreferencePlan`]). Every resume point
 //! contains the reference's log-probabilities, so a killed stage resumes to the same bytes.
 
+use super::answer_pair::AnswerPair;
 use super::config::{PreferenceConfig, WeightsChoice};
 use super::objective::{Logprobs, Objective, PairSums, each_part, inputs};
 use super::pair_file::PairSet;
-use super::pairs::AnswerPair;
 use super::plan::PreferencePlan;
 use super::reference::ReferenceLogprobs;
 use crate::optimize::{ModelTrainer, micro_batches};
