@@ -13,6 +13,7 @@ pub mod family;
 pub mod registry;
 pub mod report;
 pub mod requests;
+pub mod scratch_file;
 pub mod simple_stage;
 pub mod slot;
 pub mod stage;
@@ -23,6 +24,7 @@ pub use family::{AnyFamily, Family, ParsedPart, PartKind, PartOptions, PartPage}
 pub use registry::Stages;
 pub use report::StageReport;
 pub use requests::{RequestCache, RequestsInMemory};
+pub use scratch_file::ScratchFile;
 pub use simple_stage::{SimpleStage, SimpleStageKind};
 pub use slot::Slot;
 pub use stage::{DynPreparedOptions, DynStage, Ports, PreparedOptions, Stage, erase, port};

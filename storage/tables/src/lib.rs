@@ -21,6 +21,7 @@
 
 pub mod answer_check;
 mod answer_check_columns;
+mod bounded_rows;
 pub mod builder;
 pub mod complete_file;
 mod decode;
@@ -56,6 +57,7 @@ mod trajectory_columns;
 pub mod turn_form;
 
 pub use answer_check::AnswerCheck;
+pub use bounded_rows::read_bounded;
 pub use builder::TableBuilder;
 pub use complete_file::write_complete;
 pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};

@@ -1,11 +1,11 @@
 //! Keeps the edits of rules on rows in a temporary file, by row, and applies them to batches.
 
-use super::scratch_file::ScratchFile;
 use arrow_array::{Array, RecordBatch};
 use arrow_select::interleave::interleave;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use trainyard_api::ScratchFile;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{ExtraColumns, Message, Trajectory, encode_columns};
 
@@ -97,7 +97,8 @@ impl RowEdits {
     }
 
     fn read(&self, place: EditPlace) -> Result<RowEdit> {
-        let record = self.file.read(place.offset, place.length)?;
+        let mut record = vec![0; place.length];
+        self.file.read_at(place.offset, &mut record)?;
         serde_json::from_slice(&record)
             .map_err(|e| Error::bug(format!("an edit in the temporary file is damaged: {e}")))
     }
@@ -111,7 +112,6 @@ fn unusual(error: impl std::fmt::Display) -> Error {
 mod tests {
     use super::*;
     use crate::filter::RuleRows;
-    use crate::filter::scratch_file::on_full_disk;
     use trainyard_core::ErrorKind;
 
     fn row(id: &str, text: &str, answer: Option<&str>) -> Trajectory {
@@ -168,9 +168,10 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_error_of_the_edit() {
-        let mut edits = RowEdits::in_file(on_full_disk());
+        let full = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
+        let mut edits = RowEdits::in_file(ScratchFile::of(Path::new("/disk/edits"), full));
         let long = RowEdit { answer: Some("x".repeat(5 << 20)), ..RowEdit::default() };
         let error = edits.insert(0, &long).unwrap_err();
-        assert!(error.kind == ErrorKind::Retryable && error.message.contains("/dev/full"), "{error}");
+        assert!(error.kind == ErrorKind::Retryable && error.message.starts_with("/disk: no room"), "{error}");
     }
 }

@@ -20,7 +20,6 @@ pub mod row_scores;
 pub mod rows;
 pub mod rule;
 pub mod rules;
-mod scratch_file;
 mod shingle_file;
 mod symbol_counts;
 mod token_counter;

@@ -1,7 +1,7 @@
 //! Keeps the shingles of many rows in a temporary file.
 
-use super::scratch_file::ScratchFile;
 use std::path::Path;
+use trainyard_api::ScratchFile;
 use trainyard_core::{Error, Result};
 
 /// Sets of hashes by number.
@@ -9,6 +9,8 @@ pub struct ShingleFile {
     file: ScratchFile,
     /// End of each set, in bytes.
     ends: Vec<u64>,
+    /// Bytes of the set that was added or read last.
+    bytes: Vec<u8>,
     /// The set that was read last.
     read: Vec<u64>,
 }
@@ -16,13 +18,14 @@ pub struct ShingleFile {
 impl ShingleFile {
     /// Creates the file. Errors: those of [`ScratchFile::create`].
     pub fn create(path: &Path) -> Result<Self> {
-        Ok(Self { file: ScratchFile::create(path)?, ends: Vec::new(), read: Vec::new() })
+        Ok(Self { file: ScratchFile::create(path)?, ends: Vec::new(), bytes: Vec::new(), read: Vec::new() })
     }
     /// Adds the next set. Errors: retryable (a full disk).
     pub fn push(&mut self, set: &[u64]) -> Result<()> {
-        let bytes: Vec<u8> = set.iter().flat_map(|hash| hash.to_le_bytes()).collect();
-        self.file.append(&bytes)?;
-        self.ends.push(self.file.end());
+        self.bytes.clear();
+        set.iter().for_each(|hash| self.bytes.extend_from_slice(&hash.to_le_bytes()));
+        self.file.append(&self.bytes)?;
+        self.ends.push(self.file.len());
         Ok(())
     }
     /// Returns the set of a number. Errors: bug (an unknown number), those of reading.
@@ -32,10 +35,11 @@ impl ShingleFile {
         let (Some(start), Some(end)) = (start, self.ends.get(number).copied()) else {
             return Err(Error::bug(format!("there is no set {number}")));
         };
-        let bytes = self.file.read(start, (end - start) as usize)?;
+        self.bytes.resize((end - start) as usize, 0);
+        self.file.read_at(start, &mut self.bytes)?;
         let word = |word: &[u8]| word.try_into().map_or(0, u64::from_le_bytes);
         self.read.clear();
-        self.read.extend(bytes.chunks_exact(8).map(word));
+        self.read.extend(self.bytes.chunks_exact(8).map(word));
         Ok(&self.read)
     }
 }
@@ -45,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_are_read_from_memory_and_from_the_file() {
+    fn sets_come_back_as_they_were() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = ShingleFile::create(&folder.path().join("sets")).unwrap();
         let set = |i: u64| (0..i % 900).map(|k| i * 1000 + k).collect::<Vec<u64>>();

@@ -5,9 +5,11 @@
 //! may be excluded from the loss. Rows are independent of each other, so all threads encode them, and the results keep
 //! the order of the rows.
 
+mod example_file;
 mod packs;
 
-pub use packs::{Packer, unpack};
+pub use example_file::ExampleFile;
+pub use packs::{Packer, pack_problems, unpack};
 
 use crate::folder::ModelFolder;
 use crate::template::{ConversationTokens, TokenizedConversation};
@@ -29,6 +31,28 @@ impl Example {
     /// Returns the number of tokens whose prediction is learned; a first token is not predicted.
     pub fn loss_tokens(&self) -> usize {
         self.mask.iter().skip(1).filter(|m| **m).count()
+    }
+    /// Appends the example to the bytes of a file: its token ids (little-endian, 4 bytes each) and its mask (a bit per
+    /// token). Errors: bug, if the mask is not as long as the tokens.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) -> Result<()> {
+        let (tokens, mask) = (&self.tokens, &self.mask);
+        if tokens.len() != mask.len() {
+            return Err(Error::bug(format!("an example has {} tokens, but a mask of {}", tokens.len(), mask.len())));
+        }
+        tokens.iter().for_each(|token| bytes.extend_from_slice(&token.to_le_bytes()));
+        bytes.extend(mask.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| (byte << 1) | u8::from(*bit))));
+        Ok(())
+    }
+    /// Returns the number of bytes of an example of `tokens` tokens.
+    pub fn stored_bytes(tokens: usize) -> usize {
+        4 * tokens + tokens.div_ceil(8)
+    }
+    /// Reads the example from its bytes, which are as many as [`Example::stored_bytes`] says.
+    pub fn from_bytes(tokens: usize, bytes: &[u8]) -> Self {
+        let (ids, bits) = bytes.split_at(4 * tokens);
+        let id = |id: &[u8]| id.try_into().map_or(0, u32::from_le_bytes);
+        let mask = (0..tokens).map(|i| (bits[i / 8] >> (i % 8)) & 1 == 1).collect();
+        Self { tokens: ids.chunks_exact(4).map(id).collect(), mask }
     }
 }
 

@@ -53,15 +53,24 @@ impl Packer {
     }
 }
 
+/// Returns the problem ids of a pack's trajectories. The pack may lack all columns but `rows` and `problems`. Errors:
+/// data, if these differ in length.
+pub fn pack_problems(pack: &TokenPack) -> Result<Vec<&str>> {
+    let (rows, problems) = (&pack.rows, &pack.problems);
+    if rows.len() != problems.len() {
+        return Err(inconsistent());
+    }
+    let first = |i: &usize| *i == 0 || rows[*i] != rows[*i - 1];
+    Ok((0..rows.len()).filter(first).map(|i| problems[i].as_str()).collect())
+}
+
 /// Returns the trajectories of a pack. Errors: data, if the lengths of its lists are inconsistent.
 pub fn unpack(pack: &TokenPack) -> Result<Vec<TokenizedTrajectory>> {
     let sequences = pack.lengths.len();
     let by_sequence = [pack.rows.len(), pack.trajectories.len(), pack.problems.len(), pack.masked_turns.len()];
     let tokens: usize = pack.lengths.iter().map(|length| *length as usize).sum();
     if by_sequence.iter().any(|n| *n != sequences) || pack.tokens.len() != tokens || pack.loss_mask.len() != tokens {
-        return Err(
-            Error::data("the lists of a token pack differ in length").help("create them again with `data/tokenize`")
-        );
+        return Err(inconsistent());
     }
     let mut rows: Vec<TokenizedTrajectory> = Vec::new();
     let mut start = 0;
@@ -80,6 +89,10 @@ pub fn unpack(pack: &TokenPack) -> Result<Vec<TokenizedTrajectory>> {
         }
     }
     Ok(rows)
+}
+
+fn inconsistent() -> Error {
+    Error::data("the lists of a token pack differ in length").help("create them again with `data/tokenize`")
 }
 
 #[cfg(test)]
@@ -107,6 +120,13 @@ mod tests {
         assert_eq!(packs[3].rows, [3, 4, 4]);
         let back: Vec<TokenizedTrajectory> = packs.iter().flat_map(|pack| unpack(pack).unwrap()).collect();
         assert_eq!(back, rows);
+        for pack in &packs {
+            let (rows, problems) = (pack.rows.clone(), pack.problems.clone());
+            let part = TokenPack { rows, problems, ..TokenPack::default() };
+            let expected: Vec<String> = unpack(pack).unwrap().into_iter().map(|row| row.problem_id).collect();
+            assert_eq!(pack_problems(&part).unwrap(), expected);
+        }
+        assert!(pack_problems(&TokenPack { rows: vec![1], ..TokenPack::default() }).is_err());
         let inconsistent = TokenPack { loss_mask: vec![], ..packs[0].clone() };
         assert!(unpack(&inconsistent).unwrap_err().message.contains("differ in length"));
     }

@@ -5,7 +5,7 @@ pub mod rates;
 pub mod schedule;
 pub mod trainer;
 
-pub use batches::{epoch_batches, micro_batches};
+pub use batches::{Batches, epoch_batches, micro_batches, sorted_batches};
 pub use rates::{TrainableKind, TrainingMethod};
 pub use schedule::OptimizerOptions;
 pub use trainer::{ModelTrainer, TrainableParams};

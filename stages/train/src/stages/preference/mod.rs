@@ -3,11 +3,17 @@
 //! Both conversations of a pair are computed side by side, and a loss of the family `preference_losses` gets the sums
 //! of their log-probabilities. The sums of the reference are computed once, before the first step.
 
+mod answer_pair;
 pub mod config;
 mod objective;
+mod pair_file;
 pub mod pairs;
+#[cfg(test)]
+mod pinned_tests;
+mod plan;
 mod reference;
 mod report;
+mod row_file;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -18,14 +24,17 @@ use crate::backend_config::BackendConfig;
 use crate::model::{self, PolicyModel};
 use crate::optimize::{TrainableParams, TrainingMethod};
 use crate::parts::TrainParts;
-use crate::stages::sft::data::{TokenLimit, hold_out};
+use crate::stages::sft::data::{TokenLimit, held_out_rows};
 use config::default_loss;
 use objective::Objective;
-use pairs::{AnswerPair, AnswerPairs};
+use pair_file::PairSet;
+use pairs::{AnswerPairs, PairCounts};
+use plan::PreferencePlan;
 use reference::ReferenceLogprobs;
 use run::{PreferenceData, PreferenceRun, PreferenceState};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use trainyard_api::checkpoint;
 use trainyard_api::family::fill_schema;
 use trainyard_api::stage::refuse;
@@ -102,9 +111,9 @@ impl Stage for Preference {
         let policy = PolicyModel::load(context.input("model")?, "model", backend.clone())?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
-        let (learned, held) = split(&config, &policy.folder, context)?;
-        let sets = (learned.pairs.as_slice(), held.as_slice());
-        let plan = run::plan(&config, learned.pairs.len());
+        let (counts, train, held) = split(&config, &policy.folder, context)?;
+        let sets = (&train, &held);
+        let plan = PreferencePlan::new(&config, train.len() as u32);
         let resumed = checkpoint::latest::<PreferenceState>(context)?;
         let known = match (&resumed, loss.needs().reference) {
             (_, false) => Some(ReferenceLogprobs::zeros(sets.0, sets.1)),
@@ -114,7 +123,7 @@ impl Stage for Preference {
         let fresh = resumed.is_none() && loss.needs().reference;
         let optimizer = config.optimizer.settle(TrainingMethod::Preference, &policy.folder, learns, context);
         let learner = TrainableParams { learns, seed: config.seed };
-        let trainer = policy.trainer(&optimizer, plan.len() as u64, LearnerHead::Own, learner)?;
+        let trainer = policy.trainer(&optimizer, plan.steps(), LearnerHead::Own, learner)?;
         let reference = match known {
             Some(known) => known,
             None => ReferenceLogprobs::of(&trainer, sets, config.micro_batch_tokens, context)?,
@@ -125,44 +134,42 @@ impl Stage for Preference {
         let objective = Objective { loss: &*loss, sft_weight: config.sft_weight };
         let data = PreferenceData { train: sets.0, held: sets.1, reference };
         let run = PreferenceRun { config: &config, objective, data, context };
-        let (weights, state) = run.train(trainer, &plan, resumed)?;
+        let (weights, state) = run.train(trainer, plan, resumed)?;
         let model = policy.folder.with_parameters(&weights)?;
         model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
-        report::write(context, &config, &state, (&learned, held.len()))
+        report::write(context, &config, &state, &counts, (train.len(), held.len()))
     }
 }
 
-/// Returns the training pairs, with counts of all omitted rows, and the held-out pairs. Errors: data, if no training
-/// pair is left.
+/// Returns counts of all omitted rows, the training pairs, and the held-out pairs. Errors: data, if no training pair is
+/// left.
 fn split(
     config: &PreferenceConfig,
     model: &ModelFolder,
     context: &StageContext,
-) -> Result<(AnswerPairs, Vec<AnswerPair>)> {
+) -> Result<(PairCounts, PairSet, PairSet)> {
     let limit = TokenLimit { option: config.max_tokens, context: model.config.positions() };
-    let max_tokens = limit.tokens();
-    let mut learned = pairs::read(context.many("preferences"), model, max_tokens, "`preferences`")?;
-    let held = match context.many("validation") {
+    let read = |port: &str| pairs::read(context.many(port), model, limit.tokens(), &format!("`{port}`"), context);
+    let AnswerPairs { pairs, problems, counts } = read("preferences")?;
+    let pairs = Arc::new(pairs);
+    let (train, held) = match context.many("validation") {
         [] => {
             let chance = Chance::new(config.seed).child("preference", &[]);
-            let all = std::mem::take(&mut learned.pairs);
-            let (train, held) = hold_out(all, |pair| &pair.problem_id, config.validation_share, &chance);
-            learned.pairs = train;
-            held
+            PairSet::split(pairs, &held_out_rows(problems.finish()?, config.validation_share, &chance))
         }
-        wired => pairs::read(wired, model, max_tokens, "`validation`")?.pairs,
+        _ => (PairSet::all(pairs), PairSet::all(Arc::new(read("validation")?.pairs))),
     };
-    if learned.pairs.is_empty() {
-        let (empty, half) = (learned.without_loss, learned.incomplete);
-        let (pairs, long) = (learned.too_long + empty + half, limit.report(learned.too_long, learned.longest));
+    if train.is_empty() {
+        let (empty, half) = (counts.without_loss, counts.incomplete);
+        let (pairs, long) = (counts.too_long + empty + half, limit.report(counts.too_long, counts.longest));
         let message = format!(
             "no pairs to train on: of {pairs} pairs, {long}, {empty} have an answer without tokens in the loss, \
              {half} lack a row"
         );
-        let help = if learned.too_long > 0 { limit.help() } else { "check the input `preferences`".to_string() };
+        let help = if counts.too_long > 0 { limit.help() } else { "check the input `preferences`".to_string() };
         return Err(Error::data(message).help(help));
     }
-    Ok((learned, held))
+    Ok((counts, train, held))
 }
 
 /// Options of `preference` with their parts.

@@ -1,8 +1,9 @@
 //! Computes the loss of pairs: sums the log-probabilities of tokens over answers, and converts the slopes of answers to
 //! slopes of tokens.
 
-use super::pairs::{AnswerPair, loss_tokens};
-use crate::optimize::micro_batches;
+use super::answer_pair::{AnswerPair, loss_tokens};
+use super::pair_file::PairSet;
+use crate::optimize::sorted_batches;
 use trainyard_core::Result;
 use trainyard_learn::PreferenceLoss;
 use trainyard_learn::preference_losses::{PairAnswer, PairTerm, PreferencePair};
@@ -123,19 +124,19 @@ pub fn sums(pairs: &[&AnswerPair], logprobs: &[f64]) -> Vec<Logprobs> {
     pairs.iter().map(|pair| [side(&pair.sides[0]), side(&pair.sides[1])]).collect()
 }
 
-/// Passes pairs in parts of about `budget` tokens to `evaluate`, without gradients. `take` gets the indexes of a part's
-/// pairs in the list, the pairs and their outputs.
+/// Passes pairs in parts of about `budget` tokens to `evaluate`, without gradients. `take` gets the places of a part's
+/// pairs in the selection, the pairs and their outputs.
 pub fn each_part(
-    pairs: &[AnswerPair],
+    pairs: &PairSet,
     budget: usize,
     evaluate: impl Fn(&[&[u32]], &[TokenPosition]) -> Result<Outputs>,
-    mut take: impl FnMut(&[usize], &[&AnswerPair], &Outputs) -> Result<()>,
+    mut take: impl FnMut(&[u32], &[&AnswerPair], &Outputs) -> Result<()>,
 ) -> Result<()> {
-    let lengths: Vec<usize> = pairs.iter().map(AnswerPair::tokens).collect();
-    for part in micro_batches(&lengths, budget) {
-        let members: Vec<&AnswerPair> = part.iter().map(|&i| &pairs[i]).collect();
+    for part in sorted_batches(&pairs.lengths(), budget).iter() {
+        let members = pairs.read(part)?;
+        let members: Vec<&AnswerPair> = members.iter().collect();
         let (sequences, places) = inputs(&members);
-        take(&part, &members, &evaluate(&sequences, &places)?)?;
+        take(part, &members, &evaluate(&sequences, &places)?)?;
     }
     Ok(())
 }
@@ -151,7 +152,7 @@ mod tests {
         let example = |n: usize| {
             vec![Example { tokens: (0..2 + n as u32).collect(), mask: [vec![false; 2], vec![true; n]].concat() }]
         };
-        let of = |(a, b)| AnswerPair { problem_id: String::new(), sides: [example(a), example(b)] };
+        let of = |(a, b)| AnswerPair { sides: [example(a), example(b)] };
         [(1, 3), (2, 2), (4, 1)].map(of).to_vec()
     }
 

@@ -1,47 +1,21 @@
 //! Reads pairs of token sequences from rows that mark which of two answers was chosen.
 
-use std::collections::BTreeMap;
-use trainyard_api::InputArtifact;
+use super::answer_pair::{AnswerPair, loss_tokens, mask_shared};
+use super::pair_file::PairFile;
+use super::row_file::{RewardedRow, RowFile};
+use crate::stages::sft::text_ranks::TextRanker;
+use trainyard_api::{InputArtifact, StageContext};
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::examples::{Example, TokenizedTrajectory, expect_same_text, tokenize};
-use trainyard_tables::{TableRowReader, Trajectory};
+use trainyard_lm::examples::{expect_same_text, tokenize};
+use trainyard_tables::{Trajectory, read_bounded};
 
 /// Reward that distinguishes the chosen row from the rejected one; without it, the total reward does.
 const REWARD: &str = "preference";
 
-/// Two answers to one prompt, as tokens.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AnswerPair {
-    pub problem_id: String,
-    /// Contexts of the chosen answer and of the rejected one; usually one each.
-    pub sides: [Vec<Example>; 2],
-}
-
-impl AnswerPair {
-    /// Returns the number of tokens, prompts included.
-    pub fn tokens(&self) -> usize {
-        self.contexts().map(|context| context.tokens.len()).sum()
-    }
-    /// Returns all contexts, those of the chosen answer first.
-    pub fn contexts(&self) -> impl Iterator<Item = &Example> {
-        self.sides.iter().flatten()
-    }
-    fn longest(&self) -> usize {
-        self.contexts().map(|context| context.tokens.len()).max().unwrap_or(0)
-    }
-}
-
-/// Counts the tokens in the loss of one answer.
-pub fn loss_tokens(side: &[Example]) -> usize {
-    side.iter().map(Example::loss_tokens).sum()
-}
-
-/// Usable pairs, and counts of omitted rows.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AnswerPairs {
-    /// Pairs in the order of the rows.
-    pub pairs: Vec<AnswerPair>,
+/// Counts of pairs that are left out, and of turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PairCounts {
     /// Number of groups with one row.
     pub incomplete: usize,
     /// Number of pairs with a conversation beyond the token limit.
@@ -54,53 +28,86 @@ pub struct AnswerPairs {
     pub shared_turns: usize,
 }
 
+/// Usable pairs, the ids of their problems, and counts of omitted rows.
+pub struct AnswerPairs {
+    /// Pairs in the order of the groups.
+    pub pairs: PairFile,
+    /// Ids of the problems of the pairs.
+    pub problems: TextRanker,
+    /// Counts of what is left out.
+    pub counts: PairCounts,
+}
+
 /// Reads the pairs of some artifacts. `max_tokens` = token limit of a conversation.
 ///
-/// Errors: data, naming the group that is not a pair, or the row that cannot be encoded.
-pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, max_tokens: usize, source: &str) -> Result<AnswerPairs> {
-    let mut found = AnswerPairs::default();
+/// Errors: data, naming the group that is not a pair, or the row that cannot be encoded; retryable, if the disk of
+/// temporary files is full.
+pub fn read(
+    artifacts: &[InputArtifact],
+    model: &ModelFolder,
+    max_tokens: usize,
+    source: &str,
+    context: &StageContext,
+) -> Result<AnswerPairs> {
+    let file = |name: &str| context.scratch.join(name);
+    let (pairs, problems) = (PairFile::create(&file("pairs"))?, TextRanker::create(&file("problem-ids"))?);
+    let mut found = AnswerPairs { pairs, problems, counts: PairCounts::default() };
     for artifact in artifacts {
-        let mut groups: BTreeMap<u32, Vec<(f64, TokenizedTrajectory)>> = BTreeMap::new();
-        for rows in TableRowReader::<Trajectory>::open(&artifact.parquet())? {
+        let mut all = RowFile::create(&file("rows"))?;
+        for rows in read_bounded::<Trajectory>(&artifact.parquet(), None)? {
+            context.stop_if_cancelled()?;
             let rows = rows?;
             expect_same_text(model, &rows, source)?;
             for (row, tokens) in rows.iter().zip(tokenize(model, &rows, false)) {
                 let preferred = row.rewards.get(REWARD).copied().unwrap_or(row.reward);
-                groups.entry(row.group).or_default().push((preferred, tokens?));
+                all.push(row.group, preferred, &tokens?)?;
             }
         }
-        for (group, rows) in groups {
-            match pair(rows).map_err(|e| no_pair(&e, group, source))? {
-                Some(pair) => found.take(pair, max_tokens),
-                None => found.incomplete += 1,
+        all.each_group(|group, count, rows| match <[_; 2]>::try_from(rows) {
+            Ok(rows) if count == 2 => {
+                let (problem, pair) = pair(rows).map_err(|e| no_pair(&e, group, source))?;
+                found.take(&problem, pair, max_tokens)
             }
-        }
+            Ok(_) => Err(no_pair(&format!("has {count} rows"), group, source)),
+            Err(_) => {
+                found.counts.incomplete += 1;
+                Ok(())
+            }
+        })?;
     }
     Ok(found)
 }
 
 impl AnswerPairs {
-    fn take(&mut self, mut pair: AnswerPair, max_tokens: usize) {
-        let shared = mask_shared(&mut pair);
+    fn take(&mut self, problem: &str, mut pair: AnswerPair, max_tokens: usize) -> Result<()> {
+        if self.counts.keeps(&mut pair, max_tokens) {
+            self.problems.push(problem)?;
+            self.pairs.push(&pair)?;
+        }
+        Ok(())
+    }
+}
+
+impl PairCounts {
+    /// Removes shared turns from the loss and counts the pair. Returns whether it is usable.
+    fn keeps(&mut self, pair: &mut AnswerPair, max_tokens: usize) -> bool {
+        let shared = mask_shared(pair);
         self.longest = self.longest.max(pair.longest());
         if pair.longest() > max_tokens {
             self.too_long += 1;
+            false
         } else if pair.sides.iter().any(|side| loss_tokens(side) == 0) {
             self.without_loss += 1;
+            false
         } else {
             self.shared_turns += shared;
-            self.pairs.push(pair);
+            true
         }
     }
 }
 
-/// Returns the rows of a group as a pair, or `None` if the group has only one row. Errors: the reason why the rows are
-/// not a pair.
-fn pair(rows: Vec<(f64, TokenizedTrajectory)>) -> Result<Option<AnswerPair>, String> {
-    let count = rows.len();
-    let Ok([a, b]) = <[_; 2]>::try_from(rows) else {
-        return if count == 1 { Ok(None) } else { Err(format!("has {count} rows")) };
-    };
+/// Returns the rows of a group as a pair, with the id of its problem. Errors: the reason why the rows are not a pair.
+fn pair([a, b]: [RewardedRow; 2]) -> Result<(String, AnswerPair), String> {
     let (chosen, rejected) = match a.0.total_cmp(&b.0) {
         std::cmp::Ordering::Greater => (a.1, b.1),
         std::cmp::Ordering::Less => (b.1, a.1),
@@ -109,7 +116,7 @@ fn pair(rows: Vec<(f64, TokenizedTrajectory)>) -> Result<Option<AnswerPair>, Str
     if chosen.problem_id != rejected.problem_id {
         return Err(format!("is about two problems, `{}` and `{}`", chosen.problem_id, rejected.problem_id));
     }
-    Ok(Some(AnswerPair { problem_id: chosen.problem_id, sides: [chosen.contexts, rejected.contexts] }))
+    Ok((chosen.problem_id, AnswerPair { sides: [chosen.contexts, rejected.contexts] }))
 }
 
 fn no_pair(reason: &str, group: u32, source: &str) -> Error {
@@ -117,45 +124,16 @@ fn no_pair(reason: &str, group: u32, source: &str) -> Error {
         .help("wire the output `preferences` of `data/pairs`, which makes pairs, or of `data/import`")
 }
 
-/// Removes the agent's turns with which both answers begin from the loss, because these turns are context and the two
-/// sides would move them in opposite directions. Returns the number of removed turns.
-///
-/// Contexts that are equal on both sides contain only such turns and are dropped.
-fn mask_shared(pair: &mut AnswerPair) -> usize {
-    let [chosen, rejected] = &mut pair.sides;
-    let equal = chosen.iter().zip(rejected.iter()).take_while(|(a, b)| a == b).count();
-    let mut shared: usize = chosen[..equal].iter().map(|context| turn_ends(context).len()).sum();
-    chosen.drain(..equal);
-    rejected.drain(..equal);
-    if let (Some(a), Some(b)) = (chosen.first_mut(), rejected.first_mut()) {
-        let common = a.tokens.iter().zip(&b.tokens).take_while(|(x, y)| x == y).count();
-        let (ends_a, ends_b) = (turn_ends(a), turn_ends(b));
-        let ends: Vec<usize> = ends_a.into_iter().filter(|end| *end <= common && ends_b.contains(end)).collect();
-        if let Some(last) = ends.last() {
-            for side in [a, b] {
-                side.mask[..*last].fill(false);
-            }
-            shared += ends.len();
-        }
-    }
-    shared
-}
-
-/// Returns the exclusive ends of the runs of tokens in the loss.
-fn turn_ends(context: &Example) -> Vec<usize> {
-    let mask = &context.mask;
-    (0..mask.len()).filter(|&t| mask[t] && !mask.get(t + 1).copied().unwrap_or(false)).map(|t| t + 1).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_lm::examples::{Example, TokenizedTrajectory};
 
     /// Returns a context of these tokens, in which upper-case letters are the agent's.
     fn context(text: &str) -> Example {
         Example { tokens: text.bytes().map(u32::from).collect(), mask: text.bytes().map(|b| b < b'a').collect() }
     }
-    fn row(reward: f64, problem: &str, text: &str) -> (f64, TokenizedTrajectory) {
+    fn row(reward: f64, problem: &str, text: &str) -> RewardedRow {
         let contexts = text.split('|').map(context).collect();
         (reward, TokenizedTrajectory { problem_id: problem.into(), contexts, ..TokenizedTrajectory::default() })
     }
@@ -167,13 +145,11 @@ mod tests {
 
     #[test]
     fn better_row_is_chosen_and_invalid_groups_are_reported() {
-        let made = pair(vec![row(0.0, "p", "qB"), row(1.0, "p", "qA")]).unwrap().unwrap();
-        assert_eq!(made.sides.map(|side| learned(&side)), ["A", "B"]);
-        assert_eq!(pair(vec![row(1.0, "p", "qA")]), Ok(None));
+        let (problem, made) = pair([row(0.0, "p", "qB"), row(1.0, "p", "qA")]).unwrap();
+        assert_eq!((problem.as_str(), made.sides.map(|side| learned(&side))), ("p", ["A", "B"].map(String::from)));
         let wrong = |rows| pair(rows).unwrap_err();
-        assert_eq!(wrong(vec![row(1.0, "p", "qA"); 8]), "has 8 rows");
-        assert_eq!(wrong(vec![row(1.0, "p", "qA"), row(1.0, "p", "qB")]), "has two rows of equal reward");
-        assert!(wrong(vec![row(1.0, "p", "qA"), row(0.0, "r", "qB")]).contains("`p` and `r`"));
+        assert_eq!(wrong([row(1.0, "p", "qA"), row(1.0, "p", "qB")]), "has two rows of equal reward");
+        assert!(wrong([row(1.0, "p", "qA"), row(0.0, "r", "qB")]).contains("`p` and `r`"));
         let error = no_pair("has 8 rows", 3, "`preferences`");
         assert!(error.message.contains("group 3 of `preferences` has 8 rows") && error.help.is_some());
     }
@@ -181,7 +157,7 @@ mod tests {
     #[test]
     fn shared_turns_are_context() {
         let take = |chosen: &str, rejected: &str| {
-            let mut pair = pair(vec![row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap().unwrap();
+            let (_, mut pair) = pair([row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap();
             let shared = mask_shared(&mut pair);
             (shared, pair.sides.map(|side| learned(&side)))
         };
@@ -196,11 +172,14 @@ mod tests {
 
     #[test]
     fn unusable_pairs_are_counted() {
-        let mut found = AnswerPairs::default();
+        let mut counts = PairCounts::default();
+        let mut kept = Vec::new();
         for (chosen, rejected) in [("qA", "qB"), ("qAAAA", "qB"), ("qA", "qb"), ("qAoA", "qAob")] {
-            found.take(pair(vec![row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap().unwrap(), 4);
+            let (_, mut pair) = pair([row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap();
+            if counts.keeps(&mut pair, 4) {
+                kept.push(pair.tokens());
+            }
         }
-        assert_eq!((found.pairs.len(), found.too_long, found.without_loss, found.shared_turns), (1, 1, 2, 0));
-        assert_eq!(found.pairs[0].tokens(), 4);
+        assert_eq!((kept, counts.too_long, counts.without_loss, counts.shared_turns), (vec![4], 1, 2, 0));
     }
 }

@@ -7,7 +7,7 @@
 
 use super::config::PreferenceConfig;
 use super::objective::{Logprobs, each_part, sums};
-use super::pairs::AnswerPair;
+use super::pair_file::PairSet;
 use crate::model::PolicyModel;
 use crate::optimize::{ModelTrainer, OptimizerOptions, TrainableParams};
 use serde::{Deserialize, Serialize};
@@ -31,25 +31,25 @@ pub struct ReferenceLogprobs {
 
 impl ReferenceLogprobs {
     /// Returns zeros, for losses that do not use a reference.
-    pub fn zeros(train: &[AnswerPair], held: &[AnswerPair]) -> Self {
+    pub fn zeros(train: &PairSet, held: &PairSet) -> Self {
         Self { train: vec![[0.0; 2]; train.len()], held: vec![[0.0; 2]; held.len()] }
     }
     /// Computes the sums under a trainer's current weights, and reports progress.
     pub fn of(
         trainer: &ModelTrainer,
-        (train, held): (&[AnswerPair], &[AnswerPair]),
+        (train, held): (&PairSet, &PairSet),
         budget: usize,
         context: &StageContext,
     ) -> Result<Self> {
         let total = (train.len() + held.len()) as u64;
         let mut done = 0;
-        let mut numbers = |pairs: &[AnswerPair]| -> Result<Vec<Logprobs>> {
+        let mut numbers = |pairs: &PairSet| -> Result<Vec<Logprobs>> {
             let mut found = vec![[0.0; 2]; pairs.len()];
             let evaluate = |sequences: &[&[u32]], places: &[_]| trainer.evaluate(sequences, places, 1.0);
             each_part(pairs, budget, evaluate, |part, members, outputs| {
                 context.stop_if_cancelled()?;
                 for (place, logprobs) in part.iter().zip(sums(members, &outputs.logprobs)) {
-                    found[*place] = finite(logprobs)?;
+                    found[*place as usize] = finite(logprobs)?;
                 }
                 done += part.len() as u64;
                 context.progress(done, total, "pairs under the reference", None);
@@ -65,7 +65,7 @@ impl ReferenceLogprobs {
     pub fn wired(
         config: &PreferenceConfig,
         policy: &PolicyModel,
-        pairs: (&[AnswerPair], &[AnswerPair]),
+        pairs: (&PairSet, &PairSet),
         backend: &Arc<dyn Backend>,
         context: &StageContext,
     ) -> Result<Option<Self>> {
@@ -75,7 +75,7 @@ impl ReferenceLogprobs {
             return Err(Error::invalid("the models of `model` and `reference` have different tokenizers")
                 .help("wire a reference with the tokenizer of `model`"));
         }
-        let longest = pairs.0.iter().chain(pairs.1).flat_map(AnswerPair::contexts).map(|c| c.tokens.len()).max();
+        let longest = pairs.0.longest().max(pairs.1.longest()).map(|tokens| tokens as usize);
         let positions = model.folder.config.positions();
         if let Some(tokens) = longest.filter(|tokens| *tokens > positions) {
             let message = format!("a conversation has {tokens} tokens, but `reference` has {positions} positions");
@@ -94,7 +94,7 @@ impl ReferenceLogprobs {
         std::fs::write(&path, text).map_err(|e| io_error(&path, &e))
     }
     /// Reads sums written by [`ReferenceLogprobs::save`]. Errors: data, if the number of pairs differs.
-    pub fn load(folder: &Path, train: &[AnswerPair], held: &[AnswerPair]) -> Result<Self> {
+    pub fn load(folder: &Path, train: &PairSet, held: &PairSet) -> Result<Self> {
         let path = folder.join(FILE);
         let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
         let read: Self = serde_json::from_slice(&text).map_err(|e| {

@@ -1,7 +1,7 @@
 //! Writes the output of `preference`: declared metrics, their values, and the report.
 
 use super::config::{PreferenceConfig, WeightsChoice};
-use super::pairs::AnswerPairs;
+use super::pairs::PairCounts;
 use super::run::PreferenceState;
 use trainyard_api::StageContext;
 use trainyard_api::report::StageReport;
@@ -83,10 +83,10 @@ pub fn write(
     context: &mut StageContext,
     config: &PreferenceConfig,
     state: &PreferenceState,
-    (learned, held): (&AnswerPairs, usize),
+    counts: &PairCounts,
+    (pairs, held): (usize, usize),
 ) -> Result<()> {
     let mut report = StageReport::new("Preference training");
-    let pairs = learned.pairs.len();
     report.summary = format!("{pairs} pairs, {} optimizer steps, {} tokens read.", state.step, state.tokens);
     let tail = (state.step as usize).div_ceil(10).max(1);
     let mut found = vec![
@@ -94,10 +94,10 @@ pub fn write(
         ("tokens", state.tokens as f64),
         ("pairs", pairs as f64),
         ("pairs_held_out", held as f64),
-        ("pairs_too_long", learned.too_long as f64),
-        ("pairs_without_loss", learned.without_loss as f64),
-        ("pairs_incomplete", learned.incomplete as f64),
-        ("shared_turns", learned.shared_turns as f64),
+        ("pairs_too_long", counts.too_long as f64),
+        ("pairs_without_loss", counts.without_loss as f64),
+        ("pairs_incomplete", counts.incomplete as f64),
+        ("shared_turns", counts.shared_turns as f64),
     ];
     found.extend(SERIES.iter().filter_map(|name| Some((*name, state.curves.recent(name, tail)?))));
     found.extend(HELD_OUT.iter().filter_map(|name| Some((*name, kept(config, state, name)?))));

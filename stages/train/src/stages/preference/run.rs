@@ -1,11 +1,13 @@
 //! Runs the training loop: shuffled batches of pairs, one optimizer step each, validation, resume points.
 //!
-//! The batches of all steps are planned before the first one, from the number of pairs and the seed. Every resume point
+//! The batches of all steps follow from the number of pairs and the seed ([`PreferencePlan`]). Every resume point
 //! contains the reference's log-probabilities, so a killed stage resumes to the same bytes.
 
+use super::answer_pair::AnswerPair;
 use super::config::{PreferenceConfig, WeightsChoice};
 use super::objective::{Logprobs, Objective, PairSums, each_part, inputs};
-use super::pairs::AnswerPair;
+use super::pair_file::PairSet;
+use super::plan::PreferencePlan;
 use super::reference::ReferenceLogprobs;
 use crate::optimize::{ModelTrainer, micro_batches};
 use crate::spans::step_span;
@@ -14,7 +16,7 @@ use std::path::PathBuf;
 use trainyard_api::StageContext;
 use trainyard_api::checkpoint;
 use trainyard_api::curves::{LearningCurves, finite};
-use trainyard_core::{Chance, Result};
+use trainyard_core::Result;
 use trainyard_lm::backend::{OutputGradients, Parameters};
 
 const BEST: &str = "best.safetensors";
@@ -35,30 +37,11 @@ pub struct PreferenceState {
 /// Pairs of a run, with the reference's log-probabilities.
 pub struct PreferenceData<'a> {
     /// Training pairs.
-    pub train: &'a [AnswerPair],
+    pub train: &'a PairSet,
     /// Held-out pairs.
-    pub held: &'a [AnswerPair],
+    pub held: &'a PairSet,
     /// Reference's log-probabilities of both.
     pub reference: ReferenceLogprobs,
-}
-
-/// Returns the indexes of the pairs of every optimizer step, for the whole budget.
-pub fn plan(config: &PreferenceConfig, pairs: usize) -> Vec<Vec<usize>> {
-    let chance = Chance::new(config.seed).child("preference", &[]);
-    let epochs = config.epochs.unwrap_or(if config.steps.is_none() { 1 } else { u64::MAX });
-    let steps = config.steps.unwrap_or(u64::MAX);
-    let mut plan = Vec::new();
-    for epoch in 0..epochs {
-        let mut order: Vec<usize> = (0..pairs).collect();
-        chance.at("epoch", &[epoch]).shuffle(&mut order);
-        for batch in order.chunks(config.batch_pairs) {
-            if plan.len() as u64 >= steps {
-                return plan;
-            }
-            plan.push(batch.to_vec());
-        }
-    }
-    plan
 }
 
 pub struct PreferenceRun<'a> {
@@ -73,10 +56,10 @@ impl PreferenceRun<'_> {
     pub fn train(
         &self,
         mut trainer: ModelTrainer,
-        plan: &[Vec<usize>],
+        mut plan: PreferencePlan,
         resumed: Option<(PreferenceState, PathBuf)>,
     ) -> Result<(Parameters, PreferenceState)> {
-        let (config, total) = (self.config, plan.len() as u64);
+        let (config, total) = (self.config, plan.steps());
         let every = config.validation_interval();
         let (mut state, mut best) = (PreferenceState::default(), None);
         if let Some((saved, folder)) = resumed.filter(|(state, _)| state.step > 0) {
@@ -93,7 +76,7 @@ impl PreferenceRun<'_> {
         while state.step < total {
             let _span = step_span(state.step);
             self.context.stop_if_cancelled()?;
-            self.step(&mut trainer, &plan[state.step as usize], &mut state)?;
+            self.step(&mut trainer, plan.batch(state.step)?, &mut state)?;
             let last = state.step == total;
             if measures && (last || (every > 0 && state.step % every == 0)) {
                 self.validate(&trainer, &mut state, &mut best)?;
@@ -114,14 +97,15 @@ impl PreferenceRun<'_> {
     }
 
     /// Takes one optimizer step on the mean loss over the batch's pairs.
-    fn step(&self, trainer: &mut ModelTrainer, batch: &[usize], state: &mut PreferenceState) -> Result<()> {
-        let (pairs, now, rate) = (self.data.train, state.step, trainer.rate());
-        let lengths: Vec<usize> = batch.iter().map(|&i| pairs[i].tokens()).collect();
+    fn step(&self, trainer: &mut ModelTrainer, batch: &[u32], state: &mut PreferenceState) -> Result<()> {
+        let (pairs, now, rate) = (self.data.train.read(batch)?, state.step, trainer.rate());
+        let lengths: Vec<usize> = pairs.iter().map(AnswerPair::tokens).collect();
         let share = 1.0 / batch.len() as f64;
         let mut measured = PairSums::default();
         for part in micro_batches(&lengths, self.config.micro_batch_tokens) {
-            let members: Vec<&AnswerPair> = part.iter().map(|&k| &pairs[batch[k]]).collect();
-            let references: Vec<Logprobs> = part.iter().map(|&k| self.data.reference.train[batch[k]]).collect();
+            let members: Vec<&AnswerPair> = part.iter().map(|&k| &pairs[k]).collect();
+            let reference = |k: &usize| self.data.reference.train[batch[*k] as usize];
+            let references: Vec<Logprobs> = part.iter().map(reference).collect();
             let (sequences, places) = inputs(&members);
             let outputs = trainer.forward(&sequences, &places, 1.0)?;
             let (found, slopes) = self.objective.measure(&members, &outputs, &references, share);
@@ -156,7 +140,7 @@ impl PreferenceRun<'_> {
         let mut measured = PairSums::default();
         let evaluate = |sequences: &[&[u32]], places: &[_]| trainer.evaluate(sequences, places, 1.0);
         each_part(self.data.held, self.config.micro_batch_tokens, evaluate, |part, members, outputs| {
-            let references: Vec<Logprobs> = part.iter().map(|&i| self.data.reference.held[i]).collect();
+            let references: Vec<Logprobs> = part.iter().map(|&i| self.data.reference.held[i as usize]).collect();
             measured.join(&self.objective.measure(members, outputs, &references, 1.0).0);
             Ok(())
         })?;
@@ -170,26 +154,5 @@ impl PreferenceRun<'_> {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_epoch_has_each_pair_once_in_another_order() {
-        let config = PreferenceConfig { batch_pairs: 4, epochs: Some(2), ..PreferenceConfig::default() };
-        let made = plan(&config, 10);
-        assert_eq!(made.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 2, 4, 4, 2]);
-        let epoch = |n: usize| made[3 * n..3 * n + 3].concat();
-        let sorted = |mut all: Vec<usize>| {
-            all.sort_unstable();
-            all
-        };
-        assert!(sorted(epoch(0)) == (0..10).collect::<Vec<_>>() && sorted(epoch(0)) == sorted(epoch(1)));
-        assert_ne!(epoch(0), epoch(1));
-        assert_eq!(plan(&PreferenceConfig { steps: Some(4), epochs: None, ..config.clone() }, 10), made[..4]);
-        assert_eq!(plan(&PreferenceConfig { epochs: None, ..config }, 10), made[..3], "one epoch by default");
     }
 }

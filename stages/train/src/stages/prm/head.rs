@@ -168,10 +168,12 @@ pub fn train(
         return Err(Error::data("no step has a label")
             .help("wire `trajectories` with `step_labels`, or `problems` to label by rollouts"));
     }
-    let lengths: Vec<usize> = groups.iter().map(|g| g.iter().map(|e| e.tokens.len()).sum()).collect();
+    let tokens = |group: &Vec<&Example>| group.iter().map(|e| e.tokens.len()).sum::<usize>();
+    let lengths: Vec<u32> = groups.iter().map(|group| u32::try_from(tokens(group)).unwrap_or(u32::MAX)).collect();
     let chance = Chance::new(config.seed).child("prm", &[]);
-    let plan: Vec<Vec<usize>> =
-        (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
+    let epoch = |epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch);
+    let plan: Vec<Vec<u32>> =
+        (0..config.epochs).flat_map(|number| epoch(number).iter().map(<[u32]>::to_vec).collect::<Vec<_>>()).collect();
     let total = plan.len() as u64;
     let mut head = ScoringHead::new(config, policy, total, context)?;
     let mut state = HeadState::default();
@@ -183,7 +185,7 @@ pub fn train(
     for (n, batch) in plan.iter().enumerate().skip(state.step as usize) {
         let _span = step_span(n as u64);
         context.stop_if_cancelled()?;
-        let members: Vec<&Example> = batch.iter().flat_map(|&i| groups[i].iter().copied()).collect();
+        let members: Vec<&Example> = batch.iter().flat_map(|&i| groups[i as usize].iter().copied()).collect();
         let losses = head.step(&members)?;
         for (name, loss) in [("loss", losses.labels), ("ranking_loss", losses.ranking)] {
             if let Some(loss) = loss {

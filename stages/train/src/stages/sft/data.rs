@@ -1,18 +1,16 @@
-//! Reads the token sequences for training and the held-out ones.
+//! Collects the token sequences of rows, with the limit on their length.
 
+use super::text_ranks::Ranks;
 use std::collections::BTreeSet;
-use trainyard_api::InputArtifact;
-use trainyard_core::error::Context as _;
+use std::path::Path;
 use trainyard_core::{Chance, Error, Result};
-use trainyard_lm::ModelFolder;
-use trainyard_lm::examples::{Example, TokenizedTrajectory, expect_same_text, tokenize, unpack};
-use trainyard_tables::{TableRowReader, TokenPack, Trajectory};
+use trainyard_lm::examples::{ExampleFile, TokenizedTrajectory};
 
 /// Examples of some rows, and counts of omitted rows and turns.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug)]
 pub struct SftExamples {
     /// Examples with at least one token in the loss, in the order of the rows.
-    pub examples: Vec<Example>,
+    pub examples: ExampleFile,
     /// Number of rows that gave the examples.
     pub rows: usize,
     /// Number of rows left out because they exceed the token limit.
@@ -26,6 +24,29 @@ pub struct SftExamples {
 }
 
 impl SftExamples {
+    /// Creates a collection without rows, whose examples are in a temporary file. Errors: those of
+    /// [`ExampleFile::create`].
+    pub fn create(path: &Path) -> Result<Self> {
+        let examples = ExampleFile::create(path)?;
+        Ok(Self { examples, rows: 0, too_long: 0, empty: 0, longest: 0, masked_turns: 0 })
+    }
+    /// Adds a row, or counts why it is left out. `max_tokens` = token limit of a sequence. Errors: those of
+    /// [`ExampleFile::push`].
+    pub fn push(&mut self, row: &TokenizedTrajectory, max_tokens: usize) -> Result<()> {
+        self.masked_turns += row.masked_turns;
+        let longest = row.longest();
+        self.longest = self.longest.max(longest);
+        let learned = || row.contexts.iter().filter(|context| context.loss_tokens() > 0);
+        if longest > max_tokens {
+            self.too_long += 1;
+        } else if learned().next().is_none() {
+            self.empty += 1;
+        } else {
+            self.rows += 1;
+            learned().try_for_each(|example| self.examples.push(example))?;
+        }
+        Ok(())
+    }
     /// Checks that there is something to train on. Errors: data, with the number of rows left out and the limit.
     pub fn expect_any(&self, limit: TokenLimit) -> Result<()> {
         if !self.examples.is_empty() {
@@ -80,94 +101,60 @@ impl TokenLimit {
     }
 }
 
-/// Converts rows to examples, in order. `max_tokens` = token limit of a sequence.
-pub fn prepare(rows: Vec<TokenizedTrajectory>, max_tokens: usize) -> SftExamples {
-    let mut prepared = SftExamples::default();
-    for row in rows {
-        prepared.masked_turns += row.masked_turns;
-        let longest = row.longest();
-        prepared.longest = prepared.longest.max(longest);
-        let examples: Vec<Example> = row.contexts.into_iter().filter(|e| e.loss_tokens() > 0).collect();
-        if longest > max_tokens {
-            prepared.too_long += 1;
-        } else if examples.is_empty() {
-            prepared.empty += 1;
-        } else {
-            prepared.rows += 1;
-            prepared.examples.extend(examples);
-        }
-    }
-    prepared
-}
-
-/// Encodes the trajectories of some artifacts, on all threads. Errors: data, naming a trajectory that cannot be
-/// encoded.
-pub fn encoded(
-    artifacts: &[InputArtifact],
-    model: &ModelFolder,
-    mask_errored_turns: bool,
-    source: &str,
-) -> Result<Vec<TokenizedTrajectory>> {
-    let mut all = Vec::new();
-    for artifact in artifacts {
-        for rows in TableRowReader::<Trajectory>::open(&artifact.parquet())? {
-            let rows = rows?;
-            expect_same_text(model, &rows, source)?;
-            for row in tokenize(model, &rows, mask_errored_turns) {
-                all.push(row?);
-            }
-        }
-    }
-    Ok(all)
-}
-
-/// Reads packs of `data/tokenize`. Errors: data, if a pack is damaged.
-pub fn packed(artifacts: &[InputArtifact]) -> Result<Vec<TokenizedTrajectory>> {
-    let mut all = Vec::new();
-    for artifact in artifacts {
-        let path = artifact.parquet();
-        for packs in TableRowReader::<TokenPack>::open(&path)? {
-            for pack in packs? {
-                all.extend(unpack(&pack).at(path.display())?);
-            }
-        }
-    }
-    Ok(all)
-}
-
 /// Splits rows by problem and returns (training, held out). About `share` of the problems are held out, and at least
 /// one if there are two problems and `share` is above 0.
 pub fn hold_out<R>(rows: Vec<R>, problem: fn(&R) -> &String, share: f64, chance: &Chance) -> (Vec<R>, Vec<R>) {
-    let mut problems: Vec<String> =
-        rows.iter().map(|row| problem(row).clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    let problems = rows.iter().map(|row| problem(row).clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    let held: BTreeSet<String> = held_problems(problems, share, chance).into_iter().collect();
+    rows.into_iter().partition(|row| !held.contains(problem(row)))
+}
+
+/// Returns for each row whether [`hold_out`] holds it out, given the rank of its problem.
+pub fn held_out_rows(ranks: Ranks, share: f64, chance: &Chance) -> Vec<bool> {
+    let mut is_held = vec![false; ranks.distinct as usize];
+    for rank in held_problems((0..ranks.distinct).collect(), share, chance) {
+        is_held[rank as usize] = true;
+    }
+    ranks.by_row.into_iter().map(|rank| is_held[rank as usize]).collect()
+}
+
+/// Returns the problems that are held out, given all in order.
+fn held_problems<P>(mut problems: Vec<P>, share: f64, chance: &Chance) -> Vec<P> {
     if share <= 0.0 || problems.len() < 2 {
-        return (rows, Vec::new());
+        return Vec::new();
     }
     chance.at("hold out", &[]).shuffle(&mut problems);
     let count = ((problems.len() as f64 * share).round() as usize).clamp(1, problems.len() - 1);
-    let held: BTreeSet<String> = problems.into_iter().take(count).collect();
-    rows.into_iter().partition(|row| !held.contains(problem(row)))
+    problems.truncate(count);
+    problems
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::sft::text_ranks::TextRanker;
+    use trainyard_lm::examples::Example;
 
     #[test]
     fn rows_that_are_left_out_are_counted_with_the_limit() {
-        let row = |tokens: usize| TokenizedTrajectory {
-            contexts: vec![Example { tokens: vec![0; tokens], ..Example::default() }],
-            ..TokenizedTrajectory::default()
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |tokens: &[usize], limit: TokenLimit| {
+            let mut examples = SftExamples::create(&folder.path().join("examples")).unwrap();
+            for &tokens in tokens {
+                let contexts = vec![Example { tokens: vec![0; tokens], mask: vec![false; tokens] }];
+                examples.push(&TokenizedTrajectory { contexts, ..TokenizedTrajectory::default() }, 64).unwrap();
+            }
+            examples.expect_any(limit).unwrap_err()
         };
         let limit = TokenLimit { option: 0, context: 64 };
-        let error = prepare(vec![row(70), row(80), row(3)], 64).expect_any(limit).unwrap_err();
+        let error = refused(&[70, 80, 3], limit);
         let counts = "of 3 rows, 2 have more than 64 tokens (the longest 80) and 1 have no tokens in the loss";
         assert!(error.message.contains(counts), "{error}");
         assert!(error.help.unwrap().contains("`max_position_embeddings`"));
         let limit = TokenLimit { option: 64, context: 512 };
-        let error = prepare(vec![row(70)], 64).expect_any(limit).unwrap_err();
+        let error = refused(&[70], limit);
         assert_eq!(error.help.as_deref(), Some("raise `max_tokens`; the context of the model holds 512 tokens"));
-        let error = prepare(vec![row(3)], 64).expect_any(limit).unwrap_err();
+        let error = refused(&[3], limit);
         assert!(error.help.unwrap().contains("assistant messages"));
     }
 
@@ -179,5 +166,25 @@ mod tests {
         let ids: BTreeSet<&str> = held.iter().map(|r| r.problem_id.as_str()).collect();
         assert!(train.iter().all(|r| !ids.contains(r.problem_id.as_str())));
         assert_eq!(hold_out(vec![row(0)], |row| &row.problem_id, 0.5, &Chance::new(1)).1.len(), 0);
+    }
+
+    #[test]
+    fn rows_are_held_out_by_rank_as_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let chance = Chance::new(9);
+        for (case, share) in [0.0, 0.01, 0.1, 0.3, 0.5, 0.5].into_iter().enumerate() {
+            let mut draws = chance.at("case", &[case as u64]);
+            let rows: Vec<String> =
+                (0..draws.below(400)).map(|_| format!("p{}", draws.below(1 + case as u64 * 40))).collect();
+            let mut ranker = TextRanker::create(&folder.path().join("ids")).unwrap();
+            rows.iter().for_each(|row| ranker.push(row).unwrap());
+            let is_held = held_out_rows(ranker.finish().unwrap(), share, &chance);
+            let (train, held) = hold_out(rows.clone(), |row| row, share, &chance);
+            let of = |wanted: bool| {
+                let rows = rows.iter().zip(&is_held).filter(|(_, held)| **held == wanted);
+                rows.map(|(row, _)| row.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!((of(false), of(true)), (train, held), "case {case}");
+        }
     }
 }

@@ -5,11 +5,16 @@
 
 pub mod config;
 pub mod data;
+#[cfg(test)]
+mod pinned_tests;
+mod plan;
 mod prepared;
+mod reading;
 pub mod run;
 pub mod stop;
 #[cfg(test)]
 mod tests;
+pub mod text_ranks;
 
 pub use config::SftConfig;
 
@@ -17,18 +22,16 @@ use crate::backend_config::{BackendConfig, TrainOptions as _};
 use crate::model::{self, PolicyModel};
 use crate::optimize::{TrainableParams, TrainingMethod};
 use crate::parts::TrainParts;
-use data::{SftExamples, TokenLimit, encoded, hold_out, packed, prepare};
+use data::{SftExamples, TokenLimit};
+use plan::SftPlan;
 use prepared::PreparedSft;
 use serde_json::Value;
 use stop::StopEvaluator;
 use trainyard_api::report::StageReport;
-use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, DeclaredMetrics, MetricInfo, Producers, Reduce, Result};
-use trainyard_lm::ModelFolder;
+use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, MetricInfo, Producers, Reduce, Result};
 use trainyard_lm::backend::LearnerHead;
-use trainyard_lm::examples::TokenizedTrajectory;
-use trainyard_lm::stages::tokenize::{PORT, expect_compatible_tokens};
+use trainyard_lm::stages::tokenize::PORT;
 
 /// The stage kind `sft`, with the backends that it may compute on.
 #[derive(Default)]
@@ -42,7 +45,8 @@ Minimizes the mean negative log-probability of the agent's tokens (content, tool
 turn) given all before them. Demonstrations (rows without tokens) are encoded with the model's chat template: \
 every turn is learned under the context that the template shows before it, in several sequences where it rewrites \
 earlier turns. Rollouts are used as they are. Rows are encoded on all threads; `data/tokenize` keeps their \
-tokens for several trainings, and the input `tokenized` instead of `trajectories` ends in the same weights.\n\n\
+tokens for several trainings, and the input `tokenized` instead of `trajectories` ends in the same weights. Tokens \
+are kept in a temporary file (33 bits a token) and read back step by step, so tables may be larger than memory.\n\n\
 A turn whose tool call failed is context, not an example (`mask_errored_turns`). Sequences of similar length \
 share a step of about `batch_tokens`; the optimizer is AdamW with warm-up, decay and clipping. The loss on \
 held-out trajectories (the input `validation`, or a share of the problems) is measured before the first step, \
@@ -147,12 +151,11 @@ impl Stage for Sft {
         let policy = PolicyModel::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
-        let (train, held) = rows(&config, &policy.folder, context)?;
         let limit = TokenLimit { option: config.max_tokens, context: policy.folder.config.positions() };
-        let (prepared, held) = (prepare(train, limit.tokens()), prepare(held, limit.tokens()));
+        let (prepared, held) = reading::read_rows(&config, &policy.folder, limit.tokens(), context)?;
         prepared.expect_any(limit)?;
         prepared.length_warning(limit).into_iter().for_each(|warning| context.warn(warning));
-        let plan = run::plan(&config, &prepared.examples)?;
+        let plan = SftPlan::new(&config, prepared.examples.lengths())?;
         let learned = TrainableParams { learns, seed: config.seed };
         let optimizer = config.optimizer.settle(TrainingMethod::Sft, &policy.folder, learns, context);
         let open = |options| {
@@ -160,40 +163,15 @@ impl Stage for Sft {
             StopEvaluator::open(options, parts, (&config.template, config.seed), &policy, context)
         };
         let mut stop = config.stop_at.as_ref().map(open).transpose()?;
-        let trainer = policy.trainer(&optimizer, plan.len() as u64, LearnerHead::Own, learned)?;
+        let trainer = policy.trainer(&optimizer, plan.steps(), LearnerHead::Own, learned)?;
         let measured = run::SftEvaluation { held: &held.examples, stop: stop.as_mut() };
-        let outcome = run::run(&config, trainer, (&prepared.examples, &plan), measured, context)?;
+        let outcome = run::run(&config, trainer, (&prepared.examples, plan), measured, context)?;
         if let Some(stop) = stop {
             stop.finish(outcome.state.accuracy, outcome.state.step, context)?;
         }
         let model = policy.folder.with_parameters(&outcome.weights)?;
         model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
         write_report(context, &outcome.state, &prepared, held.rows)
-    }
-}
-
-/// Reads the training rows and the held-out rows as tokens. Errors: those of the options with the wired inputs, and
-/// data, if rows cannot be encoded.
-fn rows(
-    config: &SftConfig,
-    model: &ModelFolder,
-    context: &StageContext,
-) -> Result<(Vec<TokenizedTrajectory>, Vec<TokenizedTrajectory>)> {
-    refuse(config.problems_with(&context.wired()))?;
-    let mask = config.mask_errored_turns;
-    let all = match context.many(PORT) {
-        [] => encoded(context.many("trajectories"), model, mask, "`trajectories`")?,
-        packs => {
-            packs.iter().try_for_each(|artifact| expect_compatible_tokens(artifact, model, mask))?;
-            packed(packs)?
-        }
-    };
-    match context.many("validation") {
-        [] => {
-            let chance = Chance::new(config.seed).child("sft", &[]);
-            Ok(hold_out(all, |row| &row.problem_id, config.validation_share, &chance))
-        }
-        held => Ok((all, encoded(held, model, mask, "`validation`")?)),
     }
 }
 

@@ -1,20 +1,21 @@
 //! Runs the training loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
 //!
-//! The batches of all steps are planned before the first one, from lengths, budget and seed, so a run that resumes from
-//! the step number of a checkpoint produces the same bytes. The input model is measured first and kept if no step gives
-//! a lower loss.
+//! The batches of all steps follow from lengths, budget and seed ([`SftPlan`]), so a run that resumes from the step
+//! number of a checkpoint produces the same bytes. A step reads the examples of its batch from their file. The input
+//! model is measured first and kept if no step gives a lower loss.
 
 use super::config::SftConfig;
+use super::plan::SftPlan;
 use super::stop::{METRIC, StopEvaluator};
-use crate::optimize::{ModelTrainer, epoch_batches, micro_batches};
+use crate::optimize::{ModelTrainer, micro_batches, sorted_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use trainyard_api::StageContext;
 use trainyard_api::checkpoint;
 use trainyard_api::curves::{LearningCurves, finite};
-use trainyard_core::{Chance, Error, Result};
+use trainyard_core::Result;
 use trainyard_lm::backend::{OutputGradients, Parameters, TokenPosition};
-use trainyard_lm::examples::Example;
+use trainyard_lm::examples::{Example, ExampleFile};
 
 const BEST: &str = "best.safetensors";
 
@@ -39,7 +40,7 @@ pub struct SftState {
 /// Measurements in addition to the training loss.
 pub struct SftEvaluation<'a> {
     /// Held-out examples; they choose the weights to keep, unless `stop` does.
-    pub held: &'a [Example],
+    pub held: &'a ExampleFile,
     /// Episodes that end the training.
     pub stop: Option<&'a mut StopEvaluator>,
 }
@@ -59,11 +60,11 @@ pub struct SftOutcome {
 pub fn run(
     config: &SftConfig,
     mut trainer: ModelTrainer,
-    (train, plan): (&[Example], &[Vec<usize>]),
+    (train, mut plan): (&ExampleFile, SftPlan<'_>),
     SftEvaluation { held, mut stop }: SftEvaluation<'_>,
     context: &StageContext,
 ) -> Result<SftOutcome> {
-    let total = plan.len() as u64;
+    let total = plan.steps();
     let keeps_best = stop.is_none();
     let every = config.validation_interval();
     let mut state = SftState::default();
@@ -84,8 +85,8 @@ pub fn run(
     while state.step < total && !stopped(config, stop.as_deref(), &state) {
         let _span = step_span(state.step);
         context.stop_if_cancelled()?;
-        let batch = &plan[state.step as usize];
-        step(config, &mut trainer, train, batch, &mut state, context)?;
+        let batch = examples(train, plan.batch(state.step)?)?;
+        step(config, &mut trainer, &batch, &mut state, context)?;
         let last = state.step == total;
         play(stop.as_deref_mut(), &trainer, &mut state, total, context)?;
         let ends = last || stop.as_deref().is_some_and(|stop| state.accuracy.is_some_and(|a| stop.is_reached(a)));
@@ -127,48 +128,20 @@ fn play(
     Ok(())
 }
 
-/// Returns the indexes of the examples of every optimizer step, for the whole budget. Errors: data, without an example.
-pub fn plan(config: &SftConfig, train: &[Example]) -> Result<Vec<Vec<usize>>> {
-    let lengths: Vec<usize> = train.iter().map(|e| e.tokens.len()).collect();
-    if lengths.is_empty() {
-        return Err(Error::data("no trajectories to train on")
-            .help("check `max_tokens`, and that the trajectories have assistant messages"));
-    }
-    let chance = Chance::new(config.seed).child("sft", &[]);
-    let epochs = config.epochs.unwrap_or(if config.steps.is_none() && config.tokens.is_none() { 3 } else { u64::MAX });
-    let steps = config.steps.unwrap_or(u64::MAX);
-    let budget = config.tokens.unwrap_or(u64::MAX);
-    let mut plan = Vec::new();
-    let mut tokens = 0u64;
-    for epoch in 0..epochs {
-        for batch in epoch_batches(&lengths, config.batch_tokens, &chance, epoch) {
-            if plan.len() as u64 >= steps || tokens >= budget {
-                return Ok(plan);
-            }
-            tokens += batch.iter().map(|&i| lengths[i] as u64).sum::<u64>();
-            plan.push(batch);
-        }
-    }
-    Ok(plan)
-}
-
 /// Takes one optimizer step on the mean loss over the batch's tokens.
 fn step(
     config: &SftConfig,
     trainer: &mut ModelTrainer,
-    train: &[Example],
-    batch: &[usize],
+    members: &[Example],
     state: &mut SftState,
     context: &StageContext,
 ) -> Result<()> {
-    let members: Vec<&Example> = batch.iter().map(|&i| &train[i]).collect();
-    let targets: usize = members.iter().map(|e| e.loss_tokens()).sum();
+    let targets: usize = members.iter().map(Example::loss_tokens).sum();
     let lengths: Vec<usize> = members.iter().map(|e| e.tokens.len()).collect();
     let rate = trainer.rate();
     let mut sum = 0.0;
     for part in micro_batches(&lengths, config.micro_batch_tokens) {
-        let examples: Vec<&Example> = part.iter().map(|&k| members[k]).collect();
-        let (sequences, places) = inputs(&examples);
+        let (sequences, places) = inputs(part.iter().map(|&k| &members[k]));
         let outputs = trainer.forward(&sequences, &places, 1.0)?;
         sum -= outputs.logprobs.iter().sum::<f64>();
         finite(sum, "the loss", state.step)?;
@@ -190,7 +163,7 @@ fn step(
 fn validate(
     config: &SftConfig,
     trainer: &ModelTrainer,
-    held: &[Example],
+    held: &ExampleFile,
     (state, best): (&mut SftState, &mut Option<Parameters>),
     keeps_best: bool,
     context: &StageContext,
@@ -210,18 +183,23 @@ fn validate(
 }
 
 /// Returns the mean loss over the tokens in the loss, in nats.
-pub fn mean_loss(trainer: &ModelTrainer, examples: &[Example], budget: usize) -> Result<f64> {
-    let lengths: Vec<usize> = examples.iter().map(|e| e.tokens.len()).collect();
-    let targets: usize = examples.iter().map(Example::loss_tokens).sum();
+pub fn mean_loss(trainer: &ModelTrainer, held: &ExampleFile, budget: usize) -> Result<f64> {
     let mut sum = 0.0;
-    for part in micro_batches(&lengths, budget) {
-        let (sequences, places) = inputs(&part.iter().map(|&i| &examples[i]).collect::<Vec<_>>());
+    for part in sorted_batches(held.lengths(), budget).iter() {
+        let members = examples(held, part)?;
+        let (sequences, places) = inputs(members.iter());
         sum -= trainer.evaluate(&sequences, &places, 1.0)?.logprobs.iter().sum::<f64>();
     }
-    Ok(sum / targets.max(1) as f64)
+    Ok(sum / held.loss_tokens().max(1) as f64)
 }
 
-fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<TokenPosition>) {
-    let masks: Vec<&[bool]> = examples.iter().map(|e| e.mask.as_slice()).collect();
-    (examples.iter().map(|e| e.tokens.as_slice()).collect(), TokenPosition::from_masks(&masks))
+/// Reads the examples of a batch.
+fn examples(file: &ExampleFile, batch: &[u32]) -> Result<Vec<Example>> {
+    batch.iter().map(|&i| file.get(i as usize)).collect()
+}
+
+fn inputs<'e>(examples: impl Iterator<Item = &'e Example>) -> (Vec<&'e [u32]>, Vec<TokenPosition>) {
+    let (sequences, masks): (Vec<&[u32]>, Vec<&[bool]>) =
+        examples.map(|example| (example.tokens.as_slice(), example.mask.as_slice())).unzip();
+    (sequences, TokenPosition::from_masks(&masks))
 }

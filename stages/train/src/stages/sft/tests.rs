@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use trainyard_api::PreparedOptions as _;
 use trainyard_core::{ArtifactKind, Digest, ErrorKind};
+use trainyard_lm::ModelFolder;
 use trainyard_lm::examples::{expect_same_text, tokenize};
 use trainyard_lm::stages::tokenize::Tokenize;
 use trainyard_tables::{Problem, Trajectory, rows_as_json};
@@ -31,7 +32,10 @@ fn digests(context: &StageContext) -> Vec<Digest> {
 }
 
 fn prepared(model: &ModelFolder, rows: &[Trajectory], mask: bool, most: usize) -> SftExamples {
-    prepare(tokenize(model, rows, mask).into_iter().map(Result::unwrap).collect(), most)
+    let folder = tempfile::tempdir().unwrap();
+    let mut examples = SftExamples::create(&folder.path().join("examples")).unwrap();
+    tokenize(model, rows, mask).into_iter().for_each(|row| examples.push(&row.unwrap(), most).unwrap());
+    examples
 }
 
 /// Tokenizes the rows of [`context`] with `data/tokenize` and adds the result to the inputs of a training.
@@ -156,7 +160,7 @@ fn only_the_agents_tokens_are_learned_and_failed_turns_are_context() {
     let model = tiny_model(16, 1, 1);
     let mut rows = demonstrations(1, 3, 2);
     let clean = prepared(&model, &rows, true, 999);
-    let example = &clean.examples[0];
+    let example = clean.examples.get(0).unwrap();
     let learned: Vec<u32> = example.tokens.iter().zip(&example.mask).filter(|(_, m)| **m).map(|(t, _)| *t).collect();
     let text = model.chat.tokenizer().decode(&learned).unwrap();
     let answer = &rows[0].messages.last().unwrap().content;
@@ -167,7 +171,7 @@ fn only_the_agents_tokens_are_learned_and_failed_turns_are_context() {
     rows[0].messages[n - 2].content = "error: no".into();
     let failed = prepared(&model, &rows, true, 999);
     assert_eq!(failed.masked_turns, 1);
-    assert!(failed.examples[0].loss_tokens() < example.loss_tokens());
+    assert!(failed.examples.get(0).unwrap().loss_tokens() < example.loss_tokens());
     assert_eq!(prepared(&model, &rows, false, 999).masked_turns, 0);
 }
 
