@@ -4,7 +4,7 @@ use super::conditions::move_conditions;
 use super::random;
 use sqlparser::ast::{
     Expr, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, Visit, VisitMut as _, Visitor, VisitorMut,
+    TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserOptions};
@@ -48,10 +48,10 @@ impl FrameStatement {
         let Statement::Query(query) = statement else { return Err(only_select(&statement.to_string())) };
         let mut query = *query;
         let mut names = TableNames::default();
-        if let ControlFlow::Break(error) = query.visit(&mut names) {
+        if let ControlFlow::Break(error) = Visit::visit(&query, &mut names) {
             return Err(*error);
         }
-        if let ControlFlow::Break(error) = query.visit(&mut ConditionMover) {
+        if let ControlFlow::Break(error) = VisitMut::visit(&mut query, &mut ConditionMover) {
             return Err(*error);
         }
         if let Some(name) = names.own_twice.first() {
@@ -115,7 +115,7 @@ fn is_row_item(item: &SelectItem) -> bool {
         SelectItem::ExprWithAlias { expr, alias } => (expr, Some(&alias.value)),
         _ => return false,
     };
-    name.is_none_or(|name| name != "parents") && expr.visit(&mut ReductionFinder).is_continue()
+    name.is_none_or(|name| name != "parents") && Visit::visit(expr, &mut ReductionFinder).is_continue()
 }
 
 /// Stops at the first call whose value may depend on several rows.
