@@ -1,11 +1,12 @@
 //! Tests statements by results that are computed by hand.
 
 use super::*;
-use crate::sql::table::FrameTable;
+use arrow_array::RecordBatch;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use trainyard_core::ErrorKind;
-use trainyard_tables::{BatchWriter, TableBuilder, rows_as_json};
+use trainyard_tables::json::{CellLimits, row_as_json};
+use trainyard_tables::{BatchWriter, TableBuilder};
 
 /// Tables of a test, in a folder that is removed after it.
 struct Tables {
@@ -53,7 +54,10 @@ fn cells(result: &FrameResult) -> Vec<Value> {
     let names: Vec<String> = result.columns().map(str::to_string).collect();
     let row = |row: Value| names.iter().map(|name| row[name].clone()).collect::<Value>();
     let batches: Vec<_> = result.batches().collect::<Result<_>>().unwrap();
-    batches.iter().flat_map(|batch| rows_as_json(batch)).map(row).collect()
+    let json = |batch: &RecordBatch| {
+        (0..batch.num_rows()).map(|i| row_as_json(batch, i, CellLimits::NONE)).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(json).map(row).collect()
 }
 
 #[test]
