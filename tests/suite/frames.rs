@@ -92,7 +92,11 @@ fn equal_runs_have_equal_digests() {
 #[test]
 fn mistakes_are_found_by_check_with_their_place() {
     for (before, after, words) in [
-        ("from rows r\n        join", "from row r\n        join", vec!["no input of the stage", "did you mean `rows`?"]),
+        (
+            "from rows r\n        join",
+            "from row r\n        join",
+            vec!["no input of the stage", "did you mean `rows`?"],
+        ),
         ("r.reward = b.best", "r.rewrad = b.best", vec!["rewrad", "`sql`"]),
         ("sql: select reward, n from rates", "sql: drop table rates --", vec!["found DROP"]),
         ("seed: 3", "sead: 3", vec!["has no option or input `sead`", "did you mean `seed`?"]),
@@ -108,7 +112,8 @@ fn mistakes_are_found_by_check_with_their_place() {
 
 #[test]
 fn a_join_beyond_the_limit_fails_and_names_the_limit() {
-    let s = sandbox(&FILE.replacen("      output: trajectories\n", "      output: trajectories\n      max_rows: 5\n", 1));
+    let s =
+        sandbox(&FILE.replacen("      output: trajectories\n", "      output: trajectories\n      max_rows: 5\n", 1));
     s.run(&["check", "frames.yaml"]).code(0);
     s.run(&["run", "frames.yaml"]).code(1).says("`max_rows`");
 }

@@ -38,10 +38,8 @@ pub fn problems(config: &FrameConfig, statement: &FrameStatement, inputs: &Wired
 fn unknown_table(name: &str, inputs: &[&str]) -> OptionProblem {
     let near = nearest(name, inputs.iter().copied()).map(|near| format!("did you mean `{near}`? "));
     let known = if inputs.is_empty() { String::new() } else { format!("; the inputs are {}", inputs.join(", ")) };
-    OptionProblem::new("/sql", format!("`sql` reads `{name}`, which is no input of the stage")).help(format!(
-        "{}add `{name}: ${{{{ stages.<id>.<port> }}}}` under `with`{known}",
-        near.unwrap_or_default()
-    ))
+    OptionProblem::new("/sql", format!("`sql` reads `{name}`, which is no input of the stage"))
+        .help(format!("{}add `{name}: ${{{{ stages.<id>.<port> }}}}` under `with`{known}", near.unwrap_or_default()))
 }
 
 /// Returns tables without rows that have the columns of the inputs; `None` if those of one are not known.

@@ -58,7 +58,9 @@ impl OutputRows {
             let batch = with_parents(&batch?)?;
             let batch = if needs_parents { with_empty_parents(batch)? } else { batch };
             let rows = conform_rows::<R>(Path::new(RESULT), &batch, None);
-            writer.write_batch(&rows.map_err(|e| e.help("leave such rows out by `where`, or replace nulls by `coalesce`"))?)?;
+            writer.write_batch(
+                &rows.map_err(|e| e.help("leave such rows out by `where`, or replace nulls by `coalesce`"))?,
+            )?;
         }
         writer.finish()
     }
@@ -74,9 +76,8 @@ fn checked(rows: &FrameResult, kind: FrameOutput, schema: &SchemaRef) -> Result<
             .help(format!("{near}leave it out of the SELECT, or set `output: table`")));
     }
     // The stage fills in the parents.
-    let is_missing = |field: &&Field| {
-        !field.is_nullable() && field.name() != "parents" && !own.contains(&field.name().as_str())
-    };
+    let is_missing =
+        |field: &&Field| !field.is_nullable() && field.name() != "parents" && !own.contains(&field.name().as_str());
     let missing: Vec<&Field> = schema.fields().iter().map(AsRef::as_ref).filter(is_missing).collect();
     if let Some(first) = missing.first() {
         let names: Vec<String> = missing.iter().map(|field| format!("`{}`", field.name())).collect();
@@ -96,4 +97,3 @@ fn example(field: &Field) -> String {
         _ => format!("`{name}` of a table that has it"),
     }
 }
-

@@ -1,8 +1,8 @@
 //! Fills in `parents`: the ids of the rows from which a row was made.
 
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
-use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_schema::{Field, FieldRef, Schema};
 use std::sync::Arc;
 use trainyard_core::{Error, Result};

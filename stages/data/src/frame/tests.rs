@@ -117,7 +117,8 @@ fn tables_have_the_columns_of_the_statement() {
         let (schema, _) = read_batches(&files.write(sql, FrameOutput::Table).unwrap()).unwrap();
         schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect()
     };
-    let grouped = "select problem_id, count(*) as n, array_agg(id) as parents, null as x from tries group by problem_id";
+    let grouped =
+        "select problem_id, count(*) as n, array_agg(id) as parents, null as x from tries group by problem_id";
     let found = names(grouped);
     assert_eq!(found[0], "problem_id Utf8");
     assert!(found[2].starts_with("parents List(") && found[3] == "x Utf8", "{found:?}");

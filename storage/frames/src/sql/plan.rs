@@ -59,16 +59,12 @@ pub fn in_order(plan: DslPlan) -> DslPlan {
         P::PipeWithSchema { input, callback } => {
             P::PipeWithSchema { input: input.iter().cloned().map(in_order).collect(), callback }
         }
-        P::Gather { input, idxs, null_on_oob } => {
-            P::Gather { input: ordered(input), idxs: ordered(idxs), null_on_oob }
-        }
+        P::Gather { input, idxs, null_on_oob } => P::Gather { input: ordered(input), idxs: ordered(idxs), null_on_oob },
         P::Union { inputs, mut args } => {
             args.maintain_order = true;
             one_chunk(P::Union { inputs: inputs.into_iter().map(in_order).collect(), args })
         }
-        P::HConcat { inputs, options } => {
-            P::HConcat { inputs: inputs.into_iter().map(in_order).collect(), options }
-        }
+        P::HConcat { inputs, options } => P::HConcat { inputs: inputs.into_iter().map(in_order).collect(), options },
         P::ExtContext { input, contexts } => {
             P::ExtContext { input: ordered(input), contexts: contexts.into_iter().map(in_order).collect() }
         }

@@ -6,8 +6,7 @@ use crate::exchange::frame_of;
 use arrow_array::RecordBatch;
 use polars::error::{PolarsError, PolarsResult};
 use polars::prelude::{
-    AnonymousScan, AnonymousScanArgs, Column, DataFrame, DataType, LazyFrame, PlSmallStr, ScanArgsAnonymous,
-    SchemaRef,
+    AnonymousScan, AnonymousScanArgs, Column, DataFrame, DataType, LazyFrame, PlSmallStr, ScanArgsAnonymous, SchemaRef,
 };
 use std::any::Any;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,9 @@
 //! Converts columns of frames to the types of tables: text and lists have 32-bit offsets there.
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::{Array, ArrayRef, LargeListArray, LargeStringArray, ListArray, StringArray, StructArray, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, LargeListArray, LargeStringArray, ListArray, StringArray, StructArray, new_null_array,
+};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use std::sync::Arc;
@@ -40,7 +42,8 @@ fn lists(lists: &LargeListArray) -> Result<ArrayRef> {
 fn structs(structs: &StructArray) -> Result<ArrayRef> {
     let parts = structs.columns().iter().map(with_small_offsets).collect::<Result<Vec<_>>>()?;
     let names = structs.fields().iter().map(|field| field.name());
-    let fields: Fields = names.zip(&parts).map(|(name, part)| Field::new(name, part.data_type().clone(), true)).collect();
+    let fields: Fields =
+        names.zip(&parts).map(|(name, part)| Field::new(name, part.data_type().clone(), true)).collect();
     let array = StructArray::try_new_with_length(fields, parts, structs.nulls().cloned(), structs.len());
     Ok(Arc::new(built(array)?))
 }

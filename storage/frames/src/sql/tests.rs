@@ -63,7 +63,8 @@ fn cells(result: &FrameResult) -> Vec<Value> {
 #[test]
 fn groups_are_in_the_order_of_their_first_rows() {
     let tables = Tables::new();
-    let sql = "select problem_id, count(*) as n, avg(reward) as mean, sum(turns) as turns from tries group by problem_id";
+    let sql = "select problem_id, count(*) as n, avg(reward) as mean, sum(turns) as turns from tries \
+               group by problem_id";
     let expected = [
         json!(["p2", 3, 2.0 / 3.0, 10]),
         json!(["p1", 1, 0.5, 1]),
@@ -115,7 +116,8 @@ fn windows_number_the_rows_of_each_part_and_keep_the_order_of_equal_keys() {
     assert_eq!(tables.rows(best), expected);
     let first = "select id from tries qualify row_number() over (partition by problem_id order by reward desc) = 1";
     assert_eq!(tables.rows(first), ["a", "b", "e", "f"].map(|id| json!([id])));
-    let share = "select id, turns - avg(turns) over (partition by problem_id) as more from tries where problem_id = 'p1'";
+    let share = "select id, turns - avg(turns) over (partition by problem_id) as more from tries \
+                 where problem_id = 'p1'";
     assert_eq!(tables.rows(share), [json!(["b", 0.0])]);
 }
 
@@ -149,8 +151,7 @@ fn samples_depend_on_the_seed_and_the_values_alone() {
     let draw = |seed: u64, sql: &str| cells(&tables.try_run(sql, &FrameSettings::new(seed, 1_000)).unwrap());
     let sql = "select id, random(id) as x from tries";
     let chance = trainyard_core::Chance::new(7);
-    let expected: Vec<Value> =
-        ["a", "b"].map(|id| json!([id, chance.at(&format!("1:{id}"), &[]).uniform()])).into();
+    let expected: Vec<Value> = ["a", "b"].map(|id| json!([id, chance.at(&format!("1:{id}"), &[]).uniform()])).into();
     assert_eq!(draw(7, sql)[..2], expected);
     assert_ne!(draw(7, sql), draw(8, sql));
     // The number of a row does not depend on the rows before it.
