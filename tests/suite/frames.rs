@@ -92,11 +92,7 @@ fn equal_runs_have_equal_digests() {
 #[test]
 fn mistakes_are_found_by_check_with_their_place() {
     for (before, after, words) in [
-        (
-            "from rows r\n        join",
-            "from row r\n        join",
-            vec!["no input of the stage", "did you mean `rows`?"],
-        ),
+        ("from rows r\n        join", "from row r\n        join", vec!["no input of the stage", "mean `rows`?"]),
         ("r.reward = b.best", "r.rewrad = b.best", vec!["rewrad", "`sql`"]),
         ("sql: select reward, n from rates", "sql: drop table rates --", vec!["found DROP"]),
         ("seed: 3", "sead: 3", vec!["has no option or input `sead`", "did you mean `seed`?"]),

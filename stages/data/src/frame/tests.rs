@@ -69,8 +69,8 @@ impl Files {
 #[test]
 fn problems_that_are_selected_by_a_join_are_unchanged() {
     let files = Files::new();
-    let sql = "select p.* from problems p join (select problem_id, avg(reward) as rate from tries group by problem_id) r \
-               on p.id = r.problem_id where r.rate < 0.5";
+    let sql = "select p.* from problems p \
+               join (select problem_id, avg(reward) as rate from tries group by problem_id) r on p.id = r.problem_id where r.rate < 0.5";
     let kept = read_problems(&files.write(sql, FrameOutput::Problems).unwrap()).unwrap();
     let all = "select * from problems order by level desc";
     let sorted = read_problems(&files.write(all, FrameOutput::Problems).unwrap()).unwrap();
