@@ -1,6 +1,7 @@
 //! Checks statements before a run: their tables are inputs, and their columns and results fit the kinds of the inputs.
 
-use super::{FrameConfig, rows};
+use super::config::FrameConfig;
+use super::evaluate::rows;
 use trainyard_core::suggest::nearest;
 use trainyard_core::{ArtifactKind, Error, OptionProblem, WiredInputs};
 use trainyard_frames::sql::{FrameSettings, FrameStatement, FrameTable};

@@ -1,14 +1,16 @@
 //! Implements the stage `data/frame`: one SQL SELECT over the rows of any inputs.
 
 mod check;
+mod config;
+mod evaluate;
 mod output;
 mod parents;
 #[cfg(test)]
 mod tests;
 
-use output::OutputRows;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub use config::{FrameConfig, FrameOutput};
+
+use config::MOST_ROWS;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,60 +19,7 @@ use trainyard_api::{InputArtifact, Ports, PreparedOptions, Stage, StageContext, 
 use trainyard_core::{
     ArtifactKind, Cardinality, DeclaredMetrics, Error, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
 };
-use trainyard_frames::sql::{FrameResult, FrameSettings, FrameStatement, FrameTable};
-
-/// Default of `max_rows`.
-const MAX_ROWS: u64 = 10_000_000;
-/// Largest value of `max_rows`: frames number their rows by 32 bits.
-const MOST_ROWS: u64 = u32::MAX as u64 - 1;
-
-/// Kind of the rows of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum FrameOutput {
-    /// Rows of any columns.
-    #[default]
-    Table,
-    /// Problems.
-    Problems,
-    /// Trajectories.
-    Trajectories,
-}
-
-impl FrameOutput {
-    /// Returns the name of the output port.
-    fn port(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Problems => "problems",
-            Self::Trajectories => "trajectories",
-        }
-    }
-}
-
-/// Options of `data/frame`.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FrameConfig {
-    /// One SELECT over the inputs, whose names are those of the tables.
-    pub sql: String,
-    /// Kind of the rows, and name of the output: `table` for any columns, `problems` or `trajectories` for the columns
-    /// of these kinds.
-    #[serde(default)]
-    pub output: FrameOutput,
-    /// Seed of the numbers of `random(…)`.
-    #[serde(default)]
-    pub seed: u64,
-    /// Maximum rows of the result, and of every join. With more, the stage fails.
-    #[serde(default = "max_rows")]
-    #[schemars(range(min = 1, max = 4_294_967_294_u64))]
-    pub max_rows: u64,
-}
-
-fn max_rows() -> u64 {
-    MAX_ROWS
-}
+use trainyard_frames::sql::{FrameSettings, FrameStatement, FrameTable};
 
 pub struct FrameStage;
 
@@ -128,7 +77,7 @@ impl Stage for FrameStage {
         let after_batch = move || if cancel.is_cancelled() { Err(stopped()) } else { Ok(()) };
         let settings =
             FrameSettings { after_batch: Arc::new(after_batch), ..FrameSettings::new(config.seed, config.max_rows) };
-        let rows = rows(&config, &tables, &settings)?;
+        let rows = evaluate::rows(&config, &tables, &settings)?;
         context.stop_if_cancelled()?;
         let written = rows.write(&context.output_parquet(config.output.port())?)?;
         if written == 0 {
@@ -153,16 +102,6 @@ fn tables(statement: &FrameStatement, context: &StageContext) -> Result<Vec<Fram
         }
     })
     .collect()
-}
-
-/// Runs the statement of some options. Errors: those of the statement, and of a result that is not of its kind.
-fn rows(config: &FrameConfig, tables: &[FrameTable], settings: &FrameSettings) -> Result<OutputRows> {
-    let statement = FrameStatement::parse(&config.sql)?;
-    let has_id = |name: &String| tables.iter().any(|table| table.name() == name && table.columns().any(|c| c == "id"));
-    let of_one = statement.tables().iter().all(has_id).then(|| statement.with_source_ids()).flatten();
-    let of_one = of_one.filter(|_| config.output != FrameOutput::Problems);
-    let result: FrameResult = of_one.unwrap_or(statement).run(tables, settings)?;
-    OutputRows::new(result, config.output)
 }
 
 /// Options of `data/frame` with the statement that they contain.

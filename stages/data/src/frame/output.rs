@@ -1,6 +1,6 @@
 //! Checks that a result has the columns of its kind, and writes it batch by batch.
 
-use super::FrameOutput;
+use super::config::FrameOutput;
 use super::parents::{with_empty_parents, with_parents};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, SchemaRef};

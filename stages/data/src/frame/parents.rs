@@ -25,7 +25,7 @@ pub fn with_parents(batch: &RecordBatch) -> Result<RecordBatch> {
     built(columns.chain(parents.map(parents_column)).collect(), batch.num_rows())
 }
 
-/// Adds an empty `parents` to rows that have none.
+/// Adds an empty `parents` to rows without that column.
 pub fn with_empty_parents(batch: RecordBatch) -> Result<RecordBatch> {
     if batch.column_by_name(PARENTS).is_some() {
         return Ok(batch);

@@ -1,5 +1,6 @@
 //! Tests the checks and the output of `data/frame` on small tables.
 
+use super::evaluate::rows;
 use super::*;
 use trainyard_core::{ErrorKind, Facts};
 use trainyard_tables::{
@@ -70,7 +71,8 @@ impl Files {
 fn problems_that_are_selected_by_a_join_are_unchanged() {
     let files = Files::new();
     let sql = "select p.* from problems p \
-               join (select problem_id, avg(reward) as rate from tries group by problem_id) r on p.id = r.problem_id where r.rate < 0.5";
+               join (select problem_id, avg(reward) as rate from tries group by problem_id) r \
+               on p.id = r.problem_id where r.rate < 0.5";
     let kept = read_problems(&files.write(sql, FrameOutput::Problems).unwrap()).unwrap();
     let all = "select * from problems order by level desc";
     let sorted = read_problems(&files.write(all, FrameOutput::Problems).unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! Counts the rows of joins before they are made: a join by a column with few values may have more rows than memory.
 
-use super::{RunError, too_many_rows};
+use super::run_error::{RunError, too_many_rows};
 use polars::error::PolarsResult;
 use polars::prelude::{DataFrame, DataType, Expr, IntoLazy as _, JoinArgs, JoinType, LazyFrame, col, len};
 use polars_plan::dsl::{DslPlan, JoinOptions};

@@ -1,6 +1,6 @@
 //! Reads tables for polars: the columns that a plan needs, by row group.
 
-use super::AfterBatch;
+use super::settings::AfterBatch;
 use super::table::FrameTable;
 use crate::exchange::frame_of;
 use arrow_array::RecordBatch;

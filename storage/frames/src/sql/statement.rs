@@ -141,7 +141,7 @@ impl Visitor for ReductionFinder {
 #[derive(Default)]
 struct TableNames {
     read: BTreeSet<String>,
-    /// Tables that the statement defines by `with`.
+    /// Tables of `with`.
     own: BTreeSet<String>,
     own_twice: BTreeSet<String>,
 }

@@ -4,7 +4,8 @@ use super::*;
 use arrow_array::RecordBatch;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use trainyard_core::ErrorKind;
+use std::sync::Arc;
+use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_tables::json::{CellLimits, row_as_json};
 use trainyard_tables::{BatchWriter, TableBuilder};
 
