@@ -58,7 +58,7 @@ impl FrameStatement {
         let tables = names.read.difference(&names.own).cloned().collect();
         Ok(Self { query, tables, own: names.own })
     }
-    /// Returns the names of the tables that the statement reads, without those of its own `with`.
+    /// Returns the names of the tables that the statement reads, without those of its `with`.
     pub fn tables(&self) -> &BTreeSet<String> {
         &self.tables
     }
