@@ -36,7 +36,7 @@ fn every_shipped_workflow_passes_check() {
 
 #[test]
 fn every_workflow_in_the_reference_passes_check() {
-    let pages = ["docs/workflows.md", "docs/schedules.md"];
+    let pages = ["docs/workflows.md", "docs/schedules.md", "docs/frames.md"];
     let text: String = pages.map(|page| std::fs::read_to_string(repository().join(page)).unwrap()).concat();
     let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block));
     let files: Vec<&str> = blocks.filter(|b| b.contains("version: 1") && b.contains("stages:")).collect();

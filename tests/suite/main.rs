@@ -30,6 +30,7 @@ mod filter_rules;
 mod filtering;
 mod first_day;
 mod first_hour;
+mod frames;
 mod garbage;
 mod groups;
 mod harness;

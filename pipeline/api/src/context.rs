@@ -119,6 +119,7 @@ impl StageContext {
         let mut wired = WiredInputs::default();
         for (port, list) in &self.inputs {
             wired.wire(port, list.iter().map(|artifact| artifact.metadata.clone()).collect());
+            list.iter().for_each(|artifact| wired.set_kind(port, artifact.kind));
         }
         wired
     }

@@ -28,7 +28,8 @@ pub enum Cardinality {
 pub struct PortInfo {
     /// Name under `with`, or after the stage id in a reference. The name of an output may have a placeholder, as in
     /// `problems_<split>`. The options then give the names ([`ValidatedOptions::output_names`]), and the stage
-    /// publishes those that the workflow refers to.
+    /// publishes those that the workflow refers to. With a placeholder in the name of an input, as in `<table>`, the
+    /// workflow gives the names: any that no option has. Several such ports of one name take several kinds.
     pub name: &'static str,
     /// Kind of artifact.
     pub kind: ArtifactKind,
@@ -39,9 +40,13 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
-    /// Returns whether the options give the names of the outputs.
+    /// Returns whether the options give the names of the outputs, or the workflow those of the inputs.
     pub fn is_family(&self) -> bool {
         self.name.contains('<')
+    }
+    /// Returns whether the port has this name, or is a family that covers it.
+    pub fn covers(&self, name: &str) -> bool {
+        self.name == name || (self.is_family() && matches_pattern(self.name, name))
     }
 }
 
@@ -109,10 +114,16 @@ impl KindInfo {
     pub fn input(&self, name: &str) -> Option<&PortInfo> {
         self.inputs.iter().find(|p| p.name == name)
     }
+    /// Returns the families of input ports that cover a name, which is neither that of an input nor of an option.
+    pub fn input_families(&self, name: &str) -> Vec<&PortInfo> {
+        let is_option = self.options.get("properties").is_some_and(|options| options.get(name).is_some());
+        let is_free = !is_option && self.input(name).is_none();
+        self.inputs.iter().filter(|port| is_free && port.is_family() && port.covers(name)).collect()
+    }
     /// Returns the output port of this name, or else the family of ports that covers it.
     pub fn output(&self, name: &str) -> Option<&PortInfo> {
         let exact = self.outputs.iter().find(|p| p.name == name);
-        exact.or_else(|| self.outputs.iter().find(|p| p.is_family() && matches_pattern(p.name, name)))
+        exact.or_else(|| self.outputs.iter().find(|p| p.covers(name)))
     }
 }
 
@@ -203,6 +214,7 @@ pub type Facts = BTreeMap<String, Value>;
 pub struct WiredInputs {
     counts: BTreeMap<String, usize>,
     facts: BTreeMap<String, Vec<Facts>>,
+    kinds: BTreeMap<String, ArtifactKind>,
     memory: Option<u64>,
 }
 
@@ -216,6 +228,18 @@ impl WiredInputs {
         let port = port.into();
         self.counts.insert(port.clone(), artifacts.len());
         self.facts.insert(port, artifacts);
+    }
+    /// Sets the kind of the artifacts at a port.
+    pub fn set_kind(&mut self, port: impl Into<String>, kind: ArtifactKind) {
+        self.kinds.insert(port.into(), kind);
+    }
+    /// Returns the kind of the artifacts at a port; `None` if it is not known.
+    pub fn kind(&self, port: &str) -> Option<ArtifactKind> {
+        self.kinds.get(port).copied()
+    }
+    /// Returns the names of the wired ports, sorted.
+    pub fn ports(&self) -> impl Iterator<Item = &str> {
+        self.counts.keys().map(String::as_str)
     }
     /// Sets how many bytes of memory the stage may use.
     #[must_use]

@@ -303,7 +303,8 @@ pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, foun
 
 /// Returns the diagnostic for a key that a kind does not have.
 pub fn unknown_option(entry: &BoundEntry, kind: &KindInfo, options: &[String]) -> Diagnostic {
-    let known: Vec<&str> = kind.inputs.iter().map(|p| p.name).chain(options.iter().map(String::as_str)).collect();
+    let ports = kind.inputs.iter().filter(|port| !port.is_family()).map(|port| port.name);
+    let known: Vec<&str> = ports.chain(options.iter().map(String::as_str)).collect();
     Diagnostic::error(
         "unknown-option",
         entry.key_span,

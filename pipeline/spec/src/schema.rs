@@ -256,9 +256,15 @@ fn with_schema(info: &KindInfo, slot: &str, moved: &mut Map<String, Value>) -> V
     let mut schema = widen(schema, slot);
     let Some(object) = schema.as_object_mut() else { return json!({"type": "object"}) };
     let properties = object.entry("properties").or_insert_with(|| json!({}));
-    for port in &info.inputs {
+    let (families, ports): (Vec<_>, Vec<_>) = info.inputs.iter().partition(|port| port.is_family());
+    for port in ports {
         properties[port.name] =
             json!({"$ref": "#/$defs/artifacts", "description": format!("{} ({})", port.doc, port.kind)});
+    }
+    // The names are those that the file gives.
+    if let Some(port) = families.first() {
+        let rest = json!({"$ref": "#/$defs/artifacts", "description": port.doc});
+        object.insert("additionalProperties".into(), rest);
     }
     schema
 }

@@ -9,6 +9,7 @@ mod custom_rows;
 pub mod export;
 pub mod facts;
 pub mod filter;
+pub mod frame;
 pub mod hash;
 pub mod identity;
 pub mod import;

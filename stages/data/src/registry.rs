@@ -12,6 +12,7 @@ pub fn stages(parts: &Arc<DataParts>) -> Vec<Box<dyn DynStage>> {
             envs: parts.envs.clone(),
             open_tokens: parts.open_tokens,
         }),
+        erase(crate::frame::FrameStage),
         erase(crate::import::ImportStage { formats: parts.import.clone() }),
         erase(crate::pairs::PairsStage),
         erase(crate::select::SelectStage),
@@ -31,13 +32,21 @@ mod tests {
         let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
         assert_eq!(
             names,
-            ["data/filter", "data/import", "data/pairs", "data/select", "data/step_labels", "data/synthesize"]
+            [
+                "data/filter",
+                "data/frame",
+                "data/import",
+                "data/pairs",
+                "data/select",
+                "data/step_labels",
+                "data/synthesize"
+            ]
         );
         for stage in &stages {
             let info = stage.info();
             assert!(!info.doc.is_empty() && !info.summary.is_empty() && !info.outputs.is_empty(), "{}", info.name);
             let mut example: serde_json::Map<String, Value> = serde_json::from_str(info.example).unwrap();
-            example.retain(|key, _| info.input(key).is_none());
+            example.retain(|key, _| info.input(key).is_none() && info.input_families(key).is_empty());
             let example = Value::Object(example);
             assert_eq!(stage.validate(&example), [], "{}", info.name);
             let complete = stage.complete(&example).unwrap();

@@ -10,6 +10,7 @@ pub mod exchange;
 mod groups;
 pub mod mask;
 pub mod query;
+pub mod sql;
 #[cfg(test)]
 mod tests;
 mod translate;

@@ -27,7 +27,7 @@ impl Checker<'_> {
         for entry in entries(with) {
             if options.names.contains(&entry.key) && info.input(&entry.key).is_none() {
                 given.push(entry);
-            } else if info.input(&entry.key).is_none() {
+            } else if info.input(&entry.key).is_none() && info.input_families(&entry.key).is_empty() {
                 self.report(unknown_option(entry, info, &options.names));
             }
         }

@@ -3,6 +3,7 @@
 use super::checker::{Checker, StageLink};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::{OutputTarget, OutputTargets, ReferenceScope};
+use crate::options::unknown_option;
 use crate::plan::{Edge, InputBinding, StageOutput};
 use crate::read::{BoundContent, BoundEntry, BoundNode};
 use trainyard_core::{ArtifactKind, Cardinality, KindInfo, PortInfo};
@@ -19,7 +20,7 @@ impl Checker<'_> {
         let entries = entries(with);
         let mut bindings = Vec::new();
         let mut good = true;
-        for port in &info.inputs {
+        for port in info.inputs.iter().filter(|port| !port.is_family()) {
             match entries.iter().find(|e| e.key == port.name) {
                 Some(entry) if !entry.value.is_null() => match self.bind_port(draft, view, port, &entry.value) {
                     Some(from) => bindings.push(InputBinding {
@@ -50,7 +51,61 @@ impl Checker<'_> {
                 }),
             }
         }
+        for entry in entries {
+            let families = info.input_families(&entry.key);
+            if families.is_empty() || entry.value.is_null() {
+                continue;
+            }
+            match self.named_input(draft, view, &families, info, entry) {
+                Some(binding) => bindings.push(binding),
+                None => good = false,
+            }
+        }
         good.then_some(bindings)
+    }
+
+    /// Reads an input whose name the file gives: of one of the kinds that the stage takes by any name.
+    fn named_input(
+        &mut self,
+        draft: usize,
+        view: &ReferenceScope<'_>,
+        families: &[&PortInfo],
+        info: &KindInfo,
+        entry: &BoundEntry,
+    ) -> Option<InputBinding> {
+        // A value that is no artifact is meant as an option.
+        if matches!(view.all_targets(&entry.value), Err(error) if error.code == "not-an-artifact") {
+            let options = info.options.get("properties").and_then(serde_json::Value::as_object);
+            let names: Vec<String> = options.into_iter().flat_map(|options| options.keys().cloned()).collect();
+            self.report(unknown_option(entry, info, &names));
+            return None;
+        }
+        let targets = self.port_targets(draft, view, &entry.value)?;
+        let kind = targets.items.first().map(|target| target.kind);
+        let family = families.iter().find(|port| Some(port.kind) == kind).or(families.first())?;
+        let mut good = true;
+        for target in targets.items.iter().filter(|target| target.kind != family.kind) {
+            good = false;
+            let kinds: Vec<&str> = families.iter().map(|port| port.kind.name()).collect();
+            let message = format!(
+                "`{}` of stage `{}` takes artifacts of one kind ({}), but `{}.{}` is {}",
+                entry.key,
+                self.expanded.raw(draft).id,
+                kinds.join(", "),
+                self.expanded.raw(target.draft).id,
+                target.port,
+                target.kind
+            );
+            self.report(Diagnostic::error("port-kind", entry.value.span, message).help("use one input for each kind"));
+        }
+        if !good {
+            return None;
+        }
+        for target in &targets.items {
+            self.link_data(target, draft, &entry.key, entry.value.span);
+        }
+        let from = self.outputs_of(&targets);
+        Some(InputBinding { port: entry.key.clone(), kind: family.kind, cardinality: Cardinality::Many, from })
     }
 
     fn bind_port(

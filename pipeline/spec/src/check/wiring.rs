@@ -27,6 +27,7 @@ impl Checker<'_> {
                     producer.get(&of.output).cloned()
                 };
                 wired.wire(&input.port, input.from.iter().map(|of| facts(of).unwrap_or_default()).collect());
+                wired.set_kind(&input.port, input.kind);
             }
             let wired = wired.with_memory(nodes[draft].as_ref().and_then(|node| self.memory_of(node)));
             known.insert(draft, stage.validated.facts(&wired));
