@@ -5,9 +5,13 @@
 //! are left out and counted ([`ExportOmissions`]); `docs/export.md` lists them. Files are written only through a
 //! function that takes rows.
 
+pub mod atif;
+pub mod call_ids;
 pub mod conversation;
+pub mod facts;
 pub mod form;
 pub mod format;
+pub mod inspect;
 pub mod items;
 pub mod omissions;
 pub mod openai;
@@ -24,5 +28,7 @@ pub use format::{ExportFormat, ExportItem, FileKind};
 pub use items::{ExportSource, export};
 pub use omissions::ExportOmissions;
 
+#[cfg(test)]
+mod test_rows;
 #[cfg(test)]
 mod tests;
