@@ -31,8 +31,11 @@ pub fn run(session: &AppSession, args: &ExportArgs, catalogue: &Catalogue, forma
         }
         (Some(name), _) => convert::export_plain(session, args, &found, name)?,
         (None, Some(INSPECT_LOG)) => {
-            return Err(Error::invalid(format!("{} is a log of Inspect, whose format is not named", args.to.display()))
-                .help("add `--as inspect`"));
+            return Err(Error::invalid(format!(
+                "{} is a log of Inspect, whose format is not named",
+                args.to.display()
+            ))
+            .help("add `--as inspect`"));
         }
         (None, Some(ending)) => table::table(session, args, &found, ending, &args.to)?,
         (None, None) => folder(session, args, &found)?,

@@ -150,7 +150,8 @@ fn demonstrations_have_no_model_and_no_score() {
     let sample = value(&sample);
     assert_eq!((&sample["id"], &sample["epoch"], &sample["target"]), (&json!("d"), &json!(1), &json!("")));
     assert_eq!((&sample["scores"], &sample["model_usage"]), (&json!({}), &json!({})));
-    let unreadable = AnswerCheck { expected: "7".into(), unreadable: Some("no number".into()), ..AnswerCheck::default() };
+    let unreadable =
+        AnswerCheck { expected: "7".into(), unreadable: Some("no number".into()), ..AnswerCheck::default() };
     let rewards = BTreeMap::from([("bad".to_string(), f64::NAN)]);
     let (sample, omissions) = exported(&Trajectory { answer_check: Some(unreadable), rewards, ..row.clone() });
     let scores = &value(&sample)["scores"];

@@ -147,9 +147,7 @@ fn write(
             out.flush().map_err(|e| io_error(file, &e))?;
             Ok(rows)
         }
-        FileKind::InspectLog => {
-            inspect::write_log(file, |sample| export(source, form, format, omissions, sample))
-        }
+        FileKind::InspectLog => inspect::write_log(file, |sample| export(source, form, format, omissions, sample)),
         // The types of the columns are known only after all rows.
         FileKind::Parquet => {
             let mut rows = Vec::new();
