@@ -14,8 +14,8 @@ pub struct TurnMetrics {
     pub row: OrderedValue,
 }
 
-/// Returns the metrics of each turn; `None` for a turn without sampled tokens. Log-probabilities that are no numbers are
-/// counted. Errors: data, if the per-token columns differ in length.
+/// Returns the metrics of each turn; `None` for a turn without sampled tokens. Counts turns with log-probabilities that
+/// are not finite. Errors: data, if the per-token columns differ in length.
 pub fn of_turns(row: &Trajectory, omissions: &mut ExportOmissions) -> Result<Vec<Option<TurnMetrics>>> {
     check_lengths(row)?;
     let mut turns: Vec<Vec<usize>> = Vec::new();

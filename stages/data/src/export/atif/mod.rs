@@ -27,9 +27,10 @@ impl ExportFormat for AtifExport {
         `atif.Trajectory.model_validate_json` reads.\n\n\
         | part | content |\n|---|---|\n\
         | `trajectory_id` | the id of the row |\n\
-        | `agent` | `model_name` is the digest of the model; `tool_definitions` where no message describes the tools |\n\
-        | `steps` | one per message of the system, the user and the agent; results of tools are the `observation` of \
-        the step that called them |\n\
+        | `agent` | `model_name` is the digest of the model; `tool_definitions` where no message describes the \
+        tools |\n\
+        | `steps` | one per message of the system, the user and the agent; results of tools are the `observation` \
+        of the step that called them |\n\
         | `metrics` of a step | `prompt_token_ids`, `completion_token_ids`, `logprobs`; in `extra` the other values of \
         its tokens |\n\
         | `final_metrics` | numbers of tokens and steps; in `extra` the rewards |\n\

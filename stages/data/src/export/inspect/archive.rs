@@ -10,8 +10,8 @@ use trainyard_tables::OrderedValue;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
-/// Writes the samples that `rows` passes to its argument, and then the summaries and the header. Returns the number that
-/// `rows` returns. Errors: those of `rows`, and those of the disk.
+/// Writes the samples that `rows` passes to its argument, and then the summaries and the header. Returns the number
+/// that `rows` returns. Errors: those of `rows`, and those of the disk.
 pub fn write_log(
     file: &Path,
     rows: impl FnOnce(&mut dyn FnMut(OrderedValue) -> Result<()>) -> Result<u64>,
