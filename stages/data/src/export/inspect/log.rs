@@ -9,7 +9,7 @@ use trainyard_core::digest::Hasher;
 use trainyard_core::{Error, Result};
 use trainyard_tables::OrderedValue;
 
-/// Time of a log, whose rows have none.
+/// Time of a log, since rows record no time.
 const TIME: &str = "1970-01-01T00:00:00+00:00";
 
 /// A file of the archive.
