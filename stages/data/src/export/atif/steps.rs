@@ -92,7 +92,7 @@ pub fn steps(
     Ok(steps.into_iter().enumerate().map(|(i, step)| step.row(i + 1)).collect())
 }
 
-/// Returns the step of a message of the user or the system.
+/// Returns the step of a user or system message.
 fn spoken(source: &'static str, exported: &ExportMessage<'_>) -> Step {
     let role = exported.message.role.as_str();
     let mut step = Step::new(source, &exported.text);

@@ -92,7 +92,7 @@ impl SampleLog {
         if self.count == 0 {
             return Err(Error::data("a log has no sample").help("export an artifact with rows"));
         }
-        let header = self.header()?.to_json()?;
+        let header = self.header().to_json()?;
         let summaries = OrderedValue::List(self.summaries).to_json()?;
         Ok([
             LogFile { name: "summaries.json".into(), json: summaries },
@@ -100,7 +100,7 @@ impl SampleLog {
         ])
     }
 
-    fn header(&self) -> Result<OrderedValue> {
+    fn header(&self) -> OrderedValue {
         let empty = || OrderedValue::Object(Vec::new());
         let plan = OrderedValue::object([
             ("name", "plan".into()),
@@ -117,14 +117,14 @@ impl SampleLog {
             ("model_usage", OrderedValue::Object(usage.collect())),
             ("role_usage", empty()),
         ]);
-        Ok(OrderedValue::object([
+        OrderedValue::object([
             ("version", OrderedValue::Int(2)),
             ("status", "success".into()),
             ("eval", self.spec()),
             ("plan", plan),
             ("results", self.results()),
             ("stats", stats),
-        ]))
+        ])
     }
 
     /// Returns what was evaluated. Its ids are parts of the digest of the samples.
@@ -199,7 +199,12 @@ fn integer(object: &OrderedValue, key: &str) -> i64 {
 }
 
 fn with_epoch(sample: OrderedValue, epoch: i64) -> OrderedValue {
-    let OrderedValue::Object(keys) = sample else { return sample };
-    let replaced = |(key, value)| if key == "epoch" { (key, OrderedValue::Int(epoch)) } else { (key, value) };
-    OrderedValue::Object(keys.into_iter().map(replaced).collect())
+    let replaced = |(key, value): (String, OrderedValue)| {
+        let value = if key == "epoch" { OrderedValue::Int(epoch) } else { value };
+        (key, value)
+    };
+    match sample {
+        OrderedValue::Object(keys) => OrderedValue::Object(keys.into_iter().map(replaced).collect()),
+        other => other,
+    }
 }

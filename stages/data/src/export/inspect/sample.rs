@@ -39,7 +39,7 @@ pub fn sample(row: &Trajectory, omissions: &mut ExportOmissions) -> Result<Order
     ])
     .with("limit", limit(row));
     let digest = Digest::of(sample.to_json()?.as_bytes());
-    Ok(sample.with("uuid", Some(digest.as_str()[..ID_LENGTH].into())))
+    Ok(sample.with("uuid", Some(OrderedValue::from(&digest.as_str()[..ID_LENGTH]))))
 }
 
 /// Returns the name of the model: the beginning of its digest, or Inspect's name for no model.
