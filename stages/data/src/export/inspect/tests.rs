@@ -34,7 +34,7 @@ fn written(folder: &Path, rows: &[Trajectory]) -> (Vec<u8>, BTreeMap<String, Val
         let mut entry = archive.by_index(i).unwrap();
         let mut text = String::new();
         entry.read_to_string(&mut text).unwrap();
-        files.insert(entry.name().to_string(), serde_json::from_str(&text).unwrap());
+        files.insert(entry.name().unwrap().to_string(), serde_json::from_str(&text).unwrap());
     }
     (bytes, files)
 }
