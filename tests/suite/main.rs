@@ -73,6 +73,7 @@ mod split_outputs;
 mod sweeps;
 mod terminal;
 mod text_rules;
+mod traces;
 mod tracking;
 mod trl_vllm;
 mod trying;

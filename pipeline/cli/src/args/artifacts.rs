@@ -144,8 +144,8 @@ pub struct ExportArgs {
     /// Write into a folder that is not empty.
     #[arg(long)]
     pub force: bool,
-    /// Format of the rows: that of another program (`trl`, `verl`, `sharegpt`, `openai`; see `trainyard stages
-    /// export`), or unchanged (`jsonl`, `csv`). A folder gets one file and a card.
+    /// Format of the rows: that of another program (`trl`, `verl`, `sharegpt`, `openai`, `inspect`, `atif`; see
+    /// `trainyard stages export`), or unchanged (`jsonl`, `csv`). A folder gets one file and a card.
     #[arg(long = "as", value_name = "FORMAT")]
     pub format_as: Option<String>,
     /// Purpose of the rows; by default derived from the artifact.

@@ -5,6 +5,7 @@
 
 use super::ExportForm;
 use super::format::{ExportFormat, FileKind};
+use super::inspect;
 use super::items::{ExportSource, export};
 use super::omissions::ExportOmissions;
 use std::fs::File;
@@ -27,6 +28,7 @@ pub fn write_export(
     write_complete(file, |partial| match kind {
         FileKind::JsonLines => json_lines(source, (form, format), partial, omissions),
         FileKind::Parquet => parquet(source, (form, format), partial, omissions),
+        FileKind::InspectLog => inspect::write_log(partial, |sample| export(source, form, format, omissions, sample)),
     })
 }
 

@@ -38,6 +38,8 @@ pub enum FileKind {
     JsonLines,
     /// Parquet, with one column per key.
     Parquet,
+    /// Log of Inspect: a zip archive with one sample per row.
+    InspectLog,
 }
 
 impl FileKind {
@@ -46,6 +48,7 @@ impl FileKind {
         match self {
             Self::JsonLines => "jsonl",
             Self::Parquet => "parquet",
+            Self::InspectLog => "eval",
         }
     }
 }

@@ -5,10 +5,14 @@
 //! are left out and counted ([`ExportOmissions`]); `docs/export.md` lists them. Rows are read and written one batch after
 //! another.
 
+pub mod atif;
+pub mod call_ids;
 pub mod conversation;
+pub mod facts;
 pub mod file;
 pub mod form;
 pub mod format;
+pub mod inspect;
 pub mod items;
 pub mod omissions;
 pub mod openai;
@@ -26,5 +30,7 @@ pub use format::{ExportFormat, ExportItem, FileKind};
 pub use items::{ExportSource, export};
 pub use omissions::ExportOmissions;
 
+#[cfg(test)]
+mod test_rows;
 #[cfg(test)]
 mod tests;

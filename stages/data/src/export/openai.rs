@@ -1,11 +1,11 @@
 //! Implements the format `openai`: conversations for fine-tuning through OpenAI's interface.
 
 use super::ExportForm;
+use super::call_ids::CallIds;
 use super::conversation::{self, CallForm, ExportMessage, call};
 use super::format::{ExportFormat, ExportItem};
 use super::omissions::ExportOmissions;
 use crate::tool_text::RawToolCall;
-use std::collections::VecDeque;
 use trainyard_core::{Error, Result};
 use trainyard_tables::OrderedValue;
 
@@ -38,22 +38,6 @@ impl ExportFormat for OpenAiExport {
     }
 }
 
-/// Generator of ids for calls without an id, and queue of the ids of calls without a result.
-#[derive(Default)]
-struct CallIds {
-    given: usize,
-    open: VecDeque<String>,
-}
-
-impl CallIds {
-    fn call_id(&mut self, call: &RawToolCall) -> String {
-        self.given += 1;
-        let id = call.id.clone().unwrap_or_else(|| format!("call_{}", self.given));
-        self.open.push_back(id.clone());
-        id
-    }
-}
-
 fn message(exported: &ExportMessage<'_>, ids: &mut CallIds, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
     let role = exported.message.role.as_str();
     omissions.add("reasoning of messages", usize::from(exported.message.reasoning_content.is_some()));
@@ -64,12 +48,10 @@ fn message(exported: &ExportMessage<'_>, ids: &mut CallIds, omissions: &mut Expo
     let name = exported.message.name.as_deref();
     if role == "tool" {
         omissions.add("names of tools' results", usize::from(name.is_some()));
-        let next = ids.open.pop_front();
-        let id = exported.message.tool_call_id.clone().or(next);
-        return Ok(row.with("tool_call_id", id.map(OrderedValue::from)));
+        return Ok(row.with("tool_call_id", ids.result_id(exported.message).map(OrderedValue::from)));
     }
     if role == "assistant" {
-        ids.open.clear();
+        ids.begin_turn();
     }
     let identified = |one: &RawToolCall| call(&RawToolCall { id: Some(ids.call_id(one)), ..one.clone() }, TEXT_CALLS);
     let calls = exported.calls.iter().map(identified).collect::<Result<Vec<_>>>()?;

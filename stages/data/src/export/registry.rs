@@ -3,8 +3,14 @@
 use super::format::ExportFormat;
 use trainyard_api::{Family, PartKind, slot};
 
-const FORMATS: [&dyn ExportFormat; 4] =
-    [&super::openai::OpenAiExport, &super::sharegpt::ShareGptExport, &super::trl::TrlExport, &super::verl::VerlExport];
+const FORMATS: [&dyn ExportFormat; 6] = [
+    &super::atif::AtifExport,
+    &super::inspect::InspectExport,
+    &super::openai::OpenAiExport,
+    &super::sharegpt::ShareGptExport,
+    &super::trl::TrlExport,
+    &super::verl::VerlExport,
+];
 
 /// Returns the formats of this crate.
 pub fn family() -> Family<&'static dyn ExportFormat> {
@@ -21,11 +27,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_sorted_and_each_has_a_way_back() {
+    fn formats_are_sorted_and_those_of_trainers_have_a_way_back() {
+        // Formats of logs, which viewers and programs for trajectories read.
+        let logs = ["atif", "inspect"];
         let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
         assert!(names.is_sorted(), "{names:?}");
         for format in FORMATS {
-            assert!(crate::import::registry::names().contains(&format.name()), "{} is not imported", format.name());
+            let imported = crate::import::registry::names().contains(&format.name());
+            assert_eq!(imported, !logs.contains(&format.name()), "import of {}", format.name());
             assert!(!format.forms().is_empty() && !format.summary().is_empty() && !format.doc().is_empty());
         }
     }

@@ -33,6 +33,11 @@ fn written(
     let file = folder.join(format!("rows.{}", format.file().extension()));
     match format.file() {
         FileKind::Parquet => ordered_columns::write_parquet(&file, &rows).map(drop).unwrap(),
+        FileKind::InspectLog => {
+            inspect::write_log(&file, |put| rows.iter().cloned().try_for_each(put).map(|()| rows.len() as u64))
+                .map(drop)
+                .unwrap();
+        }
         FileKind::JsonLines => {
             let mut out = Vec::new();
             rows.iter().for_each(|row| ordered::write_line(row, &mut out).unwrap());

@@ -28,14 +28,20 @@ impl TokenSequence {
     }
 }
 
+/// Rejects a row whose ids, loss mask and turns differ in length. Errors: data, naming the row.
+pub fn check_lengths(row: &Trajectory) -> Result<()> {
+    let length = row.token_ids.len();
+    if row.loss_mask.len() == length && row.turn.len() == length {
+        return Ok(());
+    }
+    Err(Error::data(format!("row `{}`: per-token columns differ in length", row.id))
+        .help("rebuild the artifact that wrote it"))
+}
+
 /// Returns the sequences of a trajectory with tokens, with context turns out of the loss. Errors: data, if its
 /// per-token columns differ in length.
 pub fn of_trajectory(row: &Trajectory, omissions: &mut ExportOmissions) -> Result<Vec<TokenSequence>> {
-    let length = row.token_ids.len();
-    if row.loss_mask.len() != length || row.turn.len() != length {
-        return Err(Error::data(format!("row `{}`: per-token columns differ in length", row.id))
-            .help("rebuild the artifact that wrote it"));
-    }
+    check_lengths(row)?;
     let mut mask = row.loss_mask.clone();
     omissions.add(
         "turns excluded from the loss (a failed call, or no text)",

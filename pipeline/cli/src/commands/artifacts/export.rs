@@ -11,7 +11,7 @@ use crate::args::{ExportArgs, OutputFormat};
 use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text};
 use crate::session::AppSession;
-use export_result::{ExportResult, expect_room, extension};
+use export_result::{ExportResult, INSPECT_LOG, expect_room, extension};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,6 +31,13 @@ pub fn run(session: &AppSession, args: &ExportArgs, catalogue: &Catalogue, forma
             convert::run(session, args, &found, catalogue, name)?
         }
         (Some(name), _) => convert::export_plain(session, args, &found, name)?,
+        (None, Some(INSPECT_LOG)) => {
+            return Err(Error::invalid(format!(
+                "{} is a log of Inspect, whose format is not named",
+                args.to.display()
+            ))
+            .help("add `--as inspect`"));
+        }
         (None, Some(ending)) => table::table(session, args, &found, ending, &args.to)?,
         (None, None) => folder(session, args, &found)?,
     };

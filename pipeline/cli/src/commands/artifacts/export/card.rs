@@ -35,15 +35,19 @@ pub fn write(folder: &Path, card: &str) -> Result<Option<String>> {
 /// Returns the card of rows in the format of another program.
 pub fn rows_card(found: &ResolvedOutput, written: &ExportSummary<'_>) -> String {
     let form = written.form.map(|form| format!(" in the form `{form}`")).unwrap_or_default();
-    let mut text = data_head(&written.file, &[written.format, written.form.unwrap_or("rows")]);
+    let tags = [written.format, written.form.unwrap_or("rows")];
+    let is_log = written.file.ends_with(".eval");
+    // `datasets` has no reader of logs.
+    let mut text = if is_log { tag_head(&tags) } else { data_head(&written.file, &tags) };
     let _ = writeln!(text, "# {} of {}\n", title(found.output().kind), found.manifest.provenance.workflow);
     let rows = written.rows.map(|rows| format!("{rows} rows")).unwrap_or_else(|| "Rows".into());
     let _ = writeln!(text, "{rows} as `{}` reads them{form}, in `{}`.", written.format, written.file);
-    let reader = match written.file.rsplit_once('.') {
-        Some((_, kind @ ("csv" | "parquet"))) => kind,
-        _ => "json",
+    let read = match written.file.rsplit_once('.') {
+        _ if is_log => format!("inspect_ai.log.read_eval_log(\"{}\")", written.file),
+        Some((_, kind @ ("csv" | "parquet"))) => load_dataset(kind, &written.file),
+        _ => load_dataset("json", &written.file),
     };
-    let _ = writeln!(text, "\n```python\ndatasets.load_dataset(\"{reader}\", data_files=\"{}\")\n```", written.file);
+    let _ = writeln!(text, "\n```python\n{read}\n```");
     if !written.lost.is_empty() {
         text.push_str("\n## Left out\n\n| what | count |\n|---|---|\n");
         written.lost.iter().for_each(|(what, count)| {
@@ -78,6 +82,15 @@ fn title(kind: ArtifactKind) -> &'static str {
         ArtifactKind::Table => "A table",
         ArtifactKind::Files => "Files",
     }
+}
+
+fn load_dataset(reader: &str, file: &str) -> String {
+    format!("datasets.load_dataset(\"{reader}\", data_files=\"{file}\")")
+}
+
+fn tag_head(tags: &[&str]) -> String {
+    let tags: String = tags.iter().map(|tag| format!("- {tag}\n")).collect();
+    format!("---\ntags:\n- trainyard\n{tags}---\n\n")
 }
 
 fn data_head(file: &str, tags: &[&str]) -> String {

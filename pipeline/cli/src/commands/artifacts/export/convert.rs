@@ -1,7 +1,7 @@
 //! Exports rows in the format of another program, to one file, or to a folder with a file and a card.
 
 use super::card;
-use super::export_result::{ExportResult, expect_no_card, expect_room, extension};
+use super::export_result::{ExportResult, INSPECT_LOG, expect_no_card, expect_room, extension};
 use super::table::table;
 use crate::args::ExportArgs;
 use crate::commands::artifacts::fetch;
@@ -56,15 +56,7 @@ pub fn run(
         ))
         .help("leave `--columns` out"));
     }
-    let kind = match extension(&args.to) {
-        None => format.file(),
-        Some("jsonl") => FileKind::JsonLines,
-        Some("parquet") => FileKind::Parquet,
-        Some(other) => {
-            return Err(Error::invalid(format!("rows of `{name}` have lists, which a .{other} file cannot hold"))
-                .help("write a name that ends in .jsonl or .parquet, or a folder"));
-        }
-    };
+    let kind = file_kind(&args.to, format)?;
     let output = found.output();
     let requested =
         args.form.as_deref().and_then(|form| ExportForm::ALL.into_iter().find(|known| known.name() == form));
@@ -97,6 +89,25 @@ fn format(catalogue: &Catalogue, name: &str) -> Result<&'static dyn ExportFormat
     }
     let chosen = known.read(&json!(name)).map_err(|problem| Error::invalid(problem.message))?;
     chosen.build(&()).map(|format| *format)
+}
+
+/// Returns the kind of the file of a destination. Errors: invalid, if rows of the format cannot have this kind.
+fn file_kind(to: &Path, format: &dyn ExportFormat) -> Result<FileKind> {
+    let name = format.name();
+    match (format.file(), extension(to)) {
+        (own, None) => Ok(own),
+        (FileKind::InspectLog, Some(INSPECT_LOG)) => Ok(FileKind::InspectLog),
+        (FileKind::InspectLog, Some(other)) => {
+            Err(Error::invalid(format!("`{name}` writes a log of Inspect, which is no .{other} file"))
+                .help(format!("write a name that ends in .{INSPECT_LOG}, or a folder")))
+        }
+        (_, Some("jsonl")) => Ok(FileKind::JsonLines),
+        (_, Some("parquet")) => Ok(FileKind::Parquet),
+        (_, Some(other)) => {
+            Err(Error::invalid(format!("rows of `{name}` have lists, which a .{other} file cannot hold"))
+                .help("write a name that ends in .jsonl or .parquet, or a folder"))
+        }
+    }
 }
 
 /// Returns the path of the file of rows, and whether the destination is a folder, which is created. Errors: invalid (a

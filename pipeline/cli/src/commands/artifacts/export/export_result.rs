@@ -4,8 +4,11 @@ use crate::args::ExportArgs;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
+/// Extension of a log of Inspect, which only the format `inspect` writes.
+pub const INSPECT_LOG: &str = "eval";
+
 /// Extensions of a destination that is one file of rows; other names are folders.
-const EXTENSIONS: [&str; 3] = ["csv", "jsonl", "parquet"];
+const EXTENSIONS: [&str; 4] = ["csv", INSPECT_LOG, "jsonl", "parquet"];
 
 /// Files and rows that an export wrote.
 #[derive(Default)]
