@@ -233,15 +233,16 @@ class Wanted:
 class Generated:
     """A problem, and what the agent writes to solve it: texts, `call(…)`s or lists of them, turn by turn.
 
-    Two problems are the same if their `canonical` texts are; without one, the words of the question count.
+    Two problems are the same if their `canonical` texts are; without one, the words of the question count. `parents`
+    names its sources, such as `"questions.csv:7"` or ids of rows.
     """
 
     def __init__(
         self, question: Any, answer: Any, turns: Iterable[Any] = (), *, reference: Optional[str] = None,
-        verifier: Optional[dict[str, Any]] = None, canonical: Optional[str] = None,
+        verifier: Optional[dict[str, Any]] = None, canonical: Optional[str] = None, parents: Iterable[str] = (),
     ) -> None:
         asked = {"question": question} if isinstance(question, str) else {"prompt": _messages(question)}
-        told = {"reference": reference, "verifier": verifier, "canonical": canonical}
+        told = {"reference": reference, "verifier": verifier, "canonical": canonical, "parents": list(parents) or None}
         given = {key: value for key, value in told.items() if value is not None}
         self.data = {**asked, "answer": answer, "turns": list(turns), **given}
 

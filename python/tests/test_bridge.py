@@ -195,6 +195,7 @@ class Programs(unittest.TestCase):
         self.assertIn("returns a Generated or None, not str", odd["error"]["message"])
         messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
         self.assertEqual(ty.Generated(messages, 1).data, {"prompt": messages, "answer": 1, "turns": []})
+        self.assertEqual(ty.Generated("q", 1, parents=("a.csv:7",)).data["parents"], ["a.csv:7"])
 
     def test_steps_are_labeled(self) -> None:
         program = """

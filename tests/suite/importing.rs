@@ -42,6 +42,9 @@ fn a_pattern_of_archives_is_imported_and_broken_rows_are_an_output() {
     s.write("chats.yaml", IMPORT);
     s.run(&["run", "chats.yaml"]).code(0).says("trajectories 62").says("quarantined 1");
     assert_eq!(rows(&s, "select count(*), max(tool_calls) from self", "trajectories")[0][0], 62);
+    let places =
+        rows(&s, "select parents from self where messages like '%q59%' or messages like '%q61%'", "trajectories");
+    assert_eq!(places, serde_json::json!([[["1.jsonl.zst:60"]], [["2.jsonl.zst:3"]]]));
     let refused = rows(&s, "select file, line, reason from self", "quarantine");
     assert!(refused[0][0] == "2.jsonl.zst" && refused[0][1] == 2, "{refused}");
     assert!(refused[0][2].as_str().unwrap().contains("not a list"), "{refused}");

@@ -1,7 +1,10 @@
 //! Reads and writes the table `solutions`, which has one graded solution of a problem per row. The columns are
-//! problem_id, question, answer, solver, solution (text), correct (bool) and split (text).
+//! problem_id, question, answer, solver, solution (text), correct (bool), split (text) and parents (list of texts).
+//! Tables of earlier versions lack `parents`.
 
 use crate::io;
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +25,8 @@ pub struct Solution {
     pub correct: bool,
     /// The split of the problem.
     pub split: String,
+    /// Place that the row was read from, such as `test.jsonl:3`.
+    pub parents: Vec<String>,
 }
 
 type TextGetter = fn(&Solution) -> &str;
@@ -41,6 +46,9 @@ pub fn batch(rows: &[Solution]) -> Result<RecordBatch> {
         columns.push((name, Arc::new(StringArray::from_iter_values(rows.iter().map(get)))));
     }
     columns.push(("correct", Arc::new(BooleanArray::from_iter(rows.iter().map(|s| Some(s.correct))))));
+    let mut parents = ListBuilder::new(StringBuilder::new());
+    rows.iter().for_each(|row| parents.append_value(row.parents.iter().map(Some)));
+    columns.push(("parents", Arc::new(parents.finish())));
     RecordBatch::try_from_iter(columns).map_err(|e| Error::bug(format!("solutions: {e}")))
 }
 
@@ -54,6 +62,7 @@ pub fn read(file: &Path) -> Result<Vec<Solution>> {
         let correct = column(&batch, "correct", file)?;
         let correct =
             correct.as_any().downcast_ref::<BooleanArray>().ok_or_else(|| wrong_type(file, "correct", "bool"))?;
+        let mut parents = parents(&batch, file)?.into_iter();
         for i in 0..batch.num_rows() {
             let cell = |c: &StringArray| c.value(i).to_string();
             rows.push(Solution {
@@ -64,10 +73,20 @@ pub fn read(file: &Path) -> Result<Vec<Solution>> {
                 solution: cell(solutions),
                 correct: correct.value(i),
                 split: cell(splits),
+                parents: parents.next().unwrap_or_default(),
             });
         }
     }
     Ok(rows)
+}
+
+/// Returns the parents of each row, none of a table without the column. Errors: data (another type).
+fn parents(batch: &RecordBatch, file: &Path) -> Result<Vec<Vec<String>>> {
+    let Some(column) = batch.column_by_name("parents") else { return Ok(Vec::new()) };
+    let wrong = || wrong_type(file, "parents", "a list of texts");
+    let lists = column.as_list_opt::<i32>().ok_or_else(wrong)?;
+    let texts = |list: ArrayRef| Some(list.as_string_opt::<i32>()?.iter().flatten().map(str::to_string).collect());
+    lists.iter().map(|list| list.map_or(Some(Vec::new()), texts).ok_or_else(wrong)).collect()
 }
 
 fn column<'a>(batch: &'a RecordBatch, name: &str, file: &Path) -> Result<&'a ArrayRef> {

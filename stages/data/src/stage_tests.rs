@@ -38,6 +38,17 @@ impl Done {
     }
 }
 
+fn artifact(port: &str, folder: PathBuf) -> InputArtifact {
+    let digest = Digest::of(port.as_bytes());
+    InputArtifact {
+        kind: ArtifactKind::Table,
+        digest: digest.clone(),
+        stage_digest: digest,
+        folder,
+        metadata: BTreeMap::new(),
+    }
+}
+
 /// Runs a stage in a folder of `root`.
 pub fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, PathBuf)]) -> Result<Done> {
     let stages = stages(&parts());
@@ -65,15 +76,7 @@ pub fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, 
         context.output_folders.insert(output.name.into(), folder.join(output.name));
     }
     for (port, folder) in inputs {
-        let digest = Digest::of(port.as_bytes());
-        let artifact = InputArtifact {
-            kind: ArtifactKind::Table,
-            digest: digest.clone(),
-            stage_digest: digest,
-            folder: folder.clone(),
-            metadata: BTreeMap::new(),
-        };
-        context.inputs.entry((*port).to_string()).or_default().push(artifact);
+        context.inputs.entry((*port).to_string()).or_default().push(artifact(port, folder.clone()));
     }
     assert_eq!(stage.validate(&config), []);
     stage.run(&stage.complete(&config).unwrap(), &mut context)?;
@@ -157,6 +160,52 @@ fn imported_conversations_are_judged_by_the_environments_reading() {
 }
 
 #[test]
+fn rows_name_their_sources_through_the_stages_that_keep_or_make_them() {
+    let root = tempfile::tempdir().unwrap();
+    let import = |name: &str, rows: &[Value]| {
+        let source = root.path().join(format!("{name}.jsonl"));
+        std::fs::write(&source, rows.iter().map(|row| format!("{row}\n")).collect::<String>()).unwrap();
+        run(root.path(), name, "data/import", json!({"source": source}), &[]).unwrap()
+    };
+    let problems = |done: &Done, port: &str| {
+        let rows = io::read_many_problems(&[artifact(port, done.output(port))]).unwrap();
+        rows.into_iter().map(|row| (row.id, row.parents)).collect::<Vec<_>>()
+    };
+    let trajectories = |done: &Done, port: &str| {
+        let rows = io::read_many_trajectories(&[artifact(port, done.output(port))]).unwrap();
+        rows.into_iter().map(|row| (row.id, row.parents)).collect::<Vec<_>>()
+    };
+    let solved = |n: u32| {
+        let solution = format!("It is <<1+{n}={}>>{0}.\n#### {0}", n + 1);
+        json!({"question": format!("What is 1 + {n}?"), "answer": solution})
+    };
+    let given = import("given", &[solved(1), solved(2), solved(3)]);
+    let wired = [("problems", given.output("problems"))];
+    let selected = run(root.path(), "selected", "data/select", json!({"where": "answer <> '2'"}), &wired).unwrap();
+    let found = problems(&selected, "problems");
+    assert_eq!(found, problems(&given, "problems")[1..]);
+    assert_eq!([&found[0].1, &found[1].1], [&["given.jsonl:2"], &["given.jsonl:3"]]);
+
+    let wired = [("problems", selected.output("problems"))];
+    let config = json!({"method": "annotated"});
+    let shown = run(root.path(), "shown", "data/synthesize", config, &wired).unwrap();
+    assert_eq!(problems(&shown, "problems"), found, "given problems keep their sources");
+    let expected: Vec<(String, Vec<String>)> =
+        found.iter().map(|(id, _)| (format!("{id}-annotated"), vec![id.clone()])).collect();
+    assert_eq!(trajectories(&shown, "demonstrations"), expected);
+
+    let chat = |question: &str, answer: &str| json!({"prompt": question, "completion": answer});
+    let chats = import("chats", &[chat("a?", "yes"), chat("b?", "write to ada@example.com")]);
+    let wired = [("trajectories", chats.output("trajectories"))];
+    let config = json!({"rules": [{"kind": "personal_data"}]});
+    let kept = run(root.path(), "kept", "data/filter", config, &wired).unwrap();
+    assert_eq!(kept.metrics["edited"], 1.0);
+    let (before, after) = (trajectories(&chats, "trajectories"), trajectories(&kept, "kept"));
+    assert_eq!(before, after, "an edited row keeps its id and its source");
+    assert_eq!([&after[0].1, &after[1].1], [&["chats.jsonl:1"], &["chats.jsonl:2"]]);
+}
+
+#[test]
 fn a_repeated_run_gives_equal_bytes() {
     let root = tempfile::tempdir().unwrap();
     let config = json!({"method": "procedural", "environment": {"kind": "word-problems", "tools": ["calculator"]},
@@ -198,6 +247,10 @@ fn graded_solutions_become_labeled_steps() {
         (3.0, 2.0, 1.0)
     );
     let rows = trainyard_tables::read_trajectories(&labeled.output("trajectories").join("data.parquet")).unwrap();
+    // A trajectory names its problem, and the problem the place of its solutions.
+    let problems = io::read_many_problems(&[artifact("problems", labeled.output("problems"))]).unwrap();
+    assert_eq!(problems[0].parents, ["solutions.jsonl:1"]);
+    assert!(rows.iter().all(|t| t.parents == [problems[0].id.clone()]));
     assert_eq!(rows.iter().map(|t| *t.step_labels.as_ref().unwrap().last().unwrap()).collect::<Vec<_>>(), [1.0, 0.0]);
 }
 

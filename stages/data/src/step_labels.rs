@@ -230,6 +230,7 @@ fn problems(rows: &[Solution], environment: &str) -> Vec<Problem> {
             source: "gsm8k_solutions".into(),
             split: s.split.clone(),
             canonical: crate::text::normal(&s.question),
+            parents: s.parents.clone(),
             ..Problem::default()
         })
         .collect()

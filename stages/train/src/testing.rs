@@ -176,6 +176,7 @@ pub fn sums(count: usize, bound: u64, seed: u64) -> Vec<Problem> {
             canonical: format!("{a}+{b}"),
             reference: None,
             meta: None,
+            parents: Vec::new(),
         }
     };
     (0..count).map(problem).collect()

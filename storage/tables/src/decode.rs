@@ -83,6 +83,16 @@ impl<'a> BatchColumns<'a> {
         let values = self.items(name, lists)?.as_string::<i32>();
         Ok(ranges(lists).map(|range| range.map(|i| values.value(i).to_string()).collect()).collect())
     }
+    /// Reads lists of strings, with an empty list for null.
+    pub(crate) fn optional_string_lists(&self, name: &str) -> Result<Vec<Vec<String>>> {
+        let lists = self.column(name)?.as_list::<i32>();
+        let values = self.items(name, lists)?.as_string::<i32>();
+        let list = |(i, range): (usize, std::ops::Range<usize>)| match lists.is_valid(i) {
+            true => range.map(|i| values.value(i).to_string()).collect(),
+            false => Vec::new(),
+        };
+        Ok(ranges(lists).enumerate().map(list).collect())
+    }
     /// Reads lists of structs: the range of each row, and the concatenated fields as columns.
     pub(crate) fn struct_lists(
         &self,

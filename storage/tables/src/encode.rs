@@ -49,6 +49,14 @@ pub(crate) fn optional_lists<'a, T: ArrowPrimitiveType>(
     nested(rows.iter().map(|row| row.map_or(0, <[_]>::len)), primitive::<T>(values), Some(valid))
 }
 
+/// Builds one list of strings per row; an empty list is null.
+pub(crate) fn optional_string_lists<'a>(rows: impl Iterator<Item = &'a [String]>) -> ArrayRef {
+    let rows: Vec<_> = rows.collect();
+    let valid: NullBuffer = rows.iter().map(|row| !row.is_empty()).collect();
+    let values = strings(rows.iter().flat_map(|row| row.iter().map(String::as_str)));
+    nested(rows.iter().map(|row| row.len()), values, Some(valid))
+}
+
 pub(crate) fn bool_lists<'a>(rows: impl Iterator<Item = &'a [bool]>) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
     nested(rows.iter().map(|row| row.len()), bools(rows.iter().flat_map(|row| row.iter().copied())), None)

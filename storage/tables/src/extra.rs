@@ -26,6 +26,8 @@ pub struct ExtraColumns {
     pub answer_check: bool,
     /// `meta` of problems and trajectories.
     pub meta: bool,
+    /// `parents` of problems; trajectories always have this column.
+    pub parents: bool,
 }
 
 impl ExtraColumns {
@@ -39,6 +41,7 @@ impl ExtraColumns {
         restarts: true,
         answer_check: true,
         meta: true,
+        parents: true,
     };
 
     /// Returns the columns that these messages use.
@@ -73,6 +76,7 @@ impl ExtraColumns {
             restarts: uses("restarts"),
             answer_check: uses("correct"),
             meta: uses("meta"),
+            parents: uses("parents"),
         }
     }
     /// Returns the union of both.
@@ -87,6 +91,7 @@ impl ExtraColumns {
             restarts: self.restarts || other.restarts,
             answer_check: self.answer_check || other.answer_check,
             meta: self.meta || other.meta,
+            parents: self.parents || other.parents,
         }
     }
 }

@@ -89,6 +89,28 @@ fn problems_keep_further_columns_and_files_without_them_are_read() {
 }
 
 #[test]
+fn problems_keep_parents_and_have_no_column_of_them_without_any() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, streamed) = (folder.path().join("data.parquet"), folder.path().join("streamed.parquet"));
+    let plain = Problem { id: "a".into(), messages: vec![user_message("q")], ..Problem::default() };
+    write_problems(&path, std::slice::from_ref(&plain)).unwrap();
+    assert!(read_schema(&path).unwrap().field_with_name("parents").is_err());
+    assert_eq!(read_problems(&path).unwrap(), std::slice::from_ref(&plain));
+    let two = ["train.jsonl:3", "seed-1"].map(String::from).to_vec();
+    let rows = [plain.clone(), Problem { parents: two, ..plain.clone() }, plain];
+    write_problems(&path, &rows).unwrap();
+    assert_eq!(read_problems(&path).unwrap(), rows);
+    // Batches in the widest form give the same bytes, since rows without parents have no value there.
+    let mut writer = TableRowWriter::<Problem>::create(&streamed).unwrap();
+    for row in &rows {
+        let batch = encode_rows(&[row], &Problem::schema(ExtraColumns::ALL), ExtraColumns::ALL).unwrap();
+        writer.write_batch(&batch).unwrap();
+    }
+    writer.finish().unwrap();
+    assert!(std::fs::read(&path).unwrap() == std::fs::read(&streamed).unwrap());
+}
+
+#[test]
 fn a_late_column_widens_the_file_and_its_bytes_depend_on_the_rows_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, pieces) = (folder.path().join("whole.parquet"), folder.path().join("pieces.parquet"));

@@ -56,6 +56,9 @@ pub struct Problem {
     /// Further columns of the imported row, as JSON text of an object by the names of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<String>,
+    /// Direct sources: ids of the rows that this one was made from, or the places of files that it was read from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<String>,
 }
 
 impl Problem {

@@ -1,7 +1,7 @@
 //! Converts [`Problem`] rows and messages to and from Arrow columns.
 
 use crate::decode::BatchColumns;
-use crate::encode::{nested, numbers, optional_strings, strings, structs};
+use crate::encode::{nested, numbers, optional_string_lists, optional_strings, strings, structs};
 use crate::extra::ExtraColumns;
 use crate::problem::{Message, Problem};
 use crate::rows::TableRow;
@@ -28,6 +28,7 @@ fn schema(extra: ExtraColumns) -> SchemaRef {
         optional("reference", DataType::Utf8),
     ];
     columns.extend(extra.meta.then(|| optional("meta", DataType::Utf8)));
+    columns.extend(extra.parents.then(|| optional("parents", list(DataType::Utf8))));
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("problem_format".to_string(), "1".to_string())])))
 }
@@ -35,7 +36,8 @@ fn schema(extra: ExtraColumns) -> SchemaRef {
 impl TableRow for Problem {
     fn extra(rows: &[&Self]) -> ExtraColumns {
         let messages = ExtraColumns::of(rows.iter().flat_map(|r| &r.messages));
-        ExtraColumns { meta: rows.iter().any(|r| r.meta.is_some()), ..messages }
+        let (meta, parents) = (rows.iter().any(|r| r.meta.is_some()), rows.iter().any(|r| !r.parents.is_empty()));
+        ExtraColumns { meta, parents, ..messages }
     }
     fn schema(extra: ExtraColumns) -> SchemaRef {
         schema(extra)
@@ -53,6 +55,7 @@ impl TableRow for Problem {
             "canonical" => strings(rows.iter().map(|r| r.canonical.as_str())),
             "reference" => optional_strings(rows.iter().map(|r| r.reference.as_deref())),
             "meta" => optional_strings(rows.iter().map(|r| r.meta.as_deref())),
+            "parents" => optional_string_lists(rows.iter().map(|r| r.parents.as_slice())),
             _ => return None,
         })
     }
@@ -68,6 +71,7 @@ impl TableRow for Problem {
         let mut canonical = columns.strings("canonical")?.into_iter();
         let mut reference = columns.optional_strings("reference")?.into_iter();
         let mut meta = columns.optional_strings("meta")?.into_iter();
+        let mut parents = columns.optional_string_lists("parents")?.into_iter();
         let mut row = || {
             Some(Self {
                 id: id.next()?,
@@ -81,6 +85,7 @@ impl TableRow for Problem {
                 canonical: canonical.next()?,
                 reference: reference.next()?,
                 meta: meta.next()?,
+                parents: parents.next()?,
             })
         };
         Ok((0..columns.rows()).map_while(|_| row()).collect())

@@ -31,10 +31,10 @@ fn message() -> impl Strategy<Value = Message> {
 prop_compose! {
     fn problem()(
         id in ".{0,8}", messages in vec(message(), 0..3), answer in ".{0,8}", level in any::<u32>(),
-        reference in any::<Option<u16>>(),
+        reference in any::<Option<u16>>(), parents in vec(".{0,6}", 0..3),
     ) -> Problem {
         Problem {
-            id, messages, answer, level, verifier: "{}".into(), environment: "word-problems".into(),
+            id, messages, answer, level, parents, verifier: "{}".into(), environment: "word-problems".into(),
             source: "s".into(), split: "rl".into(), canonical: "c".into(),
             reference: reference.map(|r| r.to_string()),
             meta: reference.map(|r| format!("{{\"n\":{r}}}")),

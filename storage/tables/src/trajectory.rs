@@ -155,7 +155,7 @@ pub struct Trajectory {
     pub template_digest: String,
     /// Verdicts of filters.
     pub verdicts: Vec<Verdict>,
-    /// Ids of the rows that this one was made from.
+    /// Direct sources: ids of the rows that this one was made from, or the places of files that it was read from.
     pub parents: Vec<String>,
     /// Number of the update, from 0, that this rollout was sampled for or taken into; `verdicts` record whether it
     /// entered the loss. `None` for rows that no update used, and in files of versions before this column.

@@ -230,6 +230,7 @@ proptest! {
                 id: format!("p{i}"), messages: system.into_iter().chain([Message::new("user", question)]).collect(),
                 answer, verifier: r#"{"kind":"text"}"#.into(), environment: "word-problems".into(), level,
                 source: "n".into(), split: "rl".into(), canonical: format!("c{i}"), reference, meta: None,
+                parents: Vec::new(),
             }
         };
         let problems: Vec<Problem> = drawn.into_iter().enumerate().map(problem).collect();

@@ -133,6 +133,15 @@ impl ImportedRows {
         self.trajectories.iter_mut().chain(&mut self.preferences).for_each(|row| row.meta = text());
         self
     }
+    /// Puts the place of the row before the parents of all outputs.
+    pub fn with_place(mut self, place: &str) -> Self {
+        let of_problems = self.problems.iter_mut().map(|row| &mut row.parents);
+        let of_trajectories = self.trajectories.iter_mut().chain(&mut self.preferences).map(|row| &mut row.parents);
+        let of_solutions = self.solutions.iter_mut().map(|row| &mut row.parents);
+        let all = of_problems.chain(of_trajectories).chain(of_solutions);
+        all.for_each(|parents| parents.insert(0, place.to_string()));
+        self
+    }
     /// Adds the outputs of later rows.
     pub fn append(&mut self, mut later: Self) {
         self.problems.append(&mut later.problems);

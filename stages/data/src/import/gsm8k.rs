@@ -70,5 +70,6 @@ pub fn problem(question: &str, reference: &str, answer: String, reading: &Import
         canonical: crate::text::normal(question),
         reference: Some(reference.to_string()),
         meta: None,
+        parents: Vec::new(),
     }
 }

@@ -65,6 +65,7 @@ fn graded(row: &Map<String, Value>, reading: &ImportContext) -> Result<ImportedR
             solution: text_column(graded, "solution").map_err(|e| e.at(format!("`{solver}`")))?.to_string(),
             correct: correct.ok_or_else(|| Error::data(format!("`{solver}` has no `is_correct`")))?,
             split: reading.split.clone(),
+            parents: Vec::new(),
         });
     }
     if solutions.is_empty() {

@@ -98,6 +98,7 @@ fn problem(row: &Map<String, Value>, reading: &ImportContext) -> Result<Problem>
         canonical: String::new(),
         reference: optional("reference"),
         meta: None,
+        parents: Vec::new(),
     };
     problem.id = optional("id").unwrap_or_else(|| problem_id(&reading.name, problem.question()));
     problem.canonical = optional("canonical").unwrap_or_else(|| crate::text::normal(problem.question()));

@@ -100,7 +100,7 @@ pub struct ImportStage {
 impl Stage for ImportStage {
     type Prepared = PreparedImport;
     const NAME: &'static str = "data/import";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
     const SUMMARY: &'static str =
         "Read problems, conversations, preference pairs or solutions from files of other programs.";
     const DOC: &'static str = include_str!("import.md");
@@ -147,7 +147,7 @@ impl Stage for ImportStage {
                 output(
                     "solutions",
                     ArtifactKind::Table,
-                    "Graded solutions: problem_id, question, answer, solver, solution, correct, split.",
+                    "Graded solutions: problem_id, question, answer, solver, solution, correct, split, parents.",
                 ),
                 output(
                     "quarantine",

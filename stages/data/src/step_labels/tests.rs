@@ -11,6 +11,7 @@ fn solution(text: &str, correct: bool) -> Solution {
         solution: text.into(),
         correct,
         split: "test".into(),
+        parents: vec!["graded.jsonl:3".into()],
     }
 }
 

@@ -39,6 +39,9 @@ struct CustomProblem {
     verifier: Map<String, Value>,
     #[serde(default)]
     canonical: Option<String>,
+    /// Sources of the problem, for the column `parents`.
+    #[serde(default)]
+    parents: Vec<String>,
     #[serde(default)]
     turns: Vec<CustomTurn>,
 }
@@ -127,6 +130,7 @@ pub fn read(row: &Value, level: u32, source: &str, environment: &str) -> Result<
         source: source.to_string(),
         canonical,
         reference: custom.reference,
+        parents: custom.parents,
         ..Problem::default()
     };
     Ok(Some(SolvedProblem { problem, turns: custom.turns.into_iter().map(ScriptedTurn::from).collect() }))
@@ -144,16 +148,18 @@ mod tests {
     fn a_problem_is_read_with_its_turns() {
         let call = json!({"call": "calculator", "arguments": {"expression": "2+3"}});
         let turns = json!([call, [call, call], "#### 5"]);
-        let response =
-            json!({"question": "What is 2 + 3?", "answer": 5, "verifier": {"kind": "numeric"}, "turns": turns});
+        let response = json!({"question": "What is 2 + 3?", "answer": 5, "verifier": {"kind": "numeric"},
+            "turns": turns, "parents": ["sums.csv:7", "seed-1"]});
         let solved = one(response).unwrap().unwrap();
         let problem = &solved.problem;
+        assert_eq!(problem.parents, ["sums.csv:7", "seed-1"]);
         assert_eq!((problem.question(), problem.answer.as_str(), problem.level), ("What is 2 + 3?", "5", 2));
         assert_eq!((problem.canonical.as_str(), problem.verifier.as_str()), ("what is 2 3", r#"{"kind":"numeric"}"#));
         let call = ToolCall { name: "calculator".into(), arguments: json!({"expression": "2+3"}) };
         let calls = ScriptedTurn::Calls(vec![call.clone(), call.clone()]);
         assert_eq!(solved.turns, [ScriptedTurn::Call(call), calls, ScriptedTurn::Text("#### 5".into())]);
         let same = one(json!({"question": "what is 2 + 3", "answer": "5"})).unwrap().unwrap();
+        assert!(same.problem.parents.is_empty());
         assert_eq!(same.problem.id, solved.problem.id, "two problems are the same if their canonical forms are");
         assert!(one(Value::Null).unwrap().is_none());
     }
@@ -166,6 +172,7 @@ mod tests {
             (json!({"question": "q", "prompt": [{"role": "user", "content": "q"}]}), "either a `question`"),
             (json!({"prompt": [{"role": "judge", "content": "q"}]}), "role `judge`"),
             (json!({"question": "q", "anwser": 5}), "anwser"),
+            (json!({"question": "q", "parents": "sums.csv:7"}), "invalid problem"),
             (json!({"question": "q", "turns": [3]}), "invalid problem"),
             (json!({"question": "q", "turns": [{"call": "f", "args": {}}]}), "invalid problem"),
         ] {

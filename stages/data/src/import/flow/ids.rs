@@ -32,6 +32,10 @@ impl RowPlace {
     pub fn name(self, files: usize) -> String {
         if files == 1 { self.line.to_string() } else { format!("{}-{}", self.file + 1, self.line) }
     }
+    /// Returns the place for the column `parents`: the name of the file and the line, as `train.jsonl:17`.
+    pub fn parent(self, file: &ImportFile) -> String {
+        format!("{}:{}", file.name, self.line)
+    }
 }
 
 /// Rows seen so far. The keys are digests, so that a million rows take little memory.

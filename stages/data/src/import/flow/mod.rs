@@ -102,7 +102,7 @@ impl Importer<'_> {
 /// A file with the conversion of its rows.
 struct OpenFile<'r> {
     number: usize,
-    files: usize,
+    files: &'r [ImportFile],
     format: &'r dyn ImportFormat,
     renamed: &'r BTreeMap<String, String>,
     convert: RowConverter<'r>,
@@ -110,8 +110,10 @@ struct OpenFile<'r> {
 
 impl OpenFile<'_> {
     fn convert(&self, row: RawRow) -> Result<ImportedRows> {
-        let place = RowPlace { file: self.number, line: row.line }.name(self.files);
-        columns::convert(row, place, self.format, self.renamed, &self.convert)
+        let place = RowPlace { file: self.number, line: row.line };
+        let name = place.name(self.files.len());
+        let rows = columns::convert(row, name, self.format, self.renamed, &self.convert)?;
+        Ok(rows.with_place(&place.parent(&self.files[self.number])))
     }
 }
 
@@ -131,7 +133,7 @@ impl ImportState<'_, '_> {
         let path = &self.files[number].path;
         let file = OpenFile {
             number,
-            files: self.files.len(),
+            files: self.files,
             format: import.format,
             renamed: &import.reading.columns,
             convert: import.format.open(path, import.reading)?,
@@ -210,5 +212,7 @@ impl ImportState<'_, '_> {
 
 #[cfg(test)]
 mod conversation_tests;
+#[cfg(test)]
+mod parents_tests;
 #[cfg(test)]
 mod tests;

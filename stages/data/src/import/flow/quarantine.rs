@@ -22,7 +22,7 @@ const NAMED: usize = 3;
 /// A row of the output `quarantine`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantinedRow {
-    /// File, by its path below the source.
+    /// Name of the file, as in [`ImportFile`].
     pub file: String,
     /// Line, or number in a list or a Parquet file, from 1.
     pub line: u64,

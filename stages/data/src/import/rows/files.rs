@@ -17,7 +17,7 @@ const METADATA_FILES: [&str; 5] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportFile {
     pub path: PathBuf,
-    /// Path below the source, or name.
+    /// Path below the source, or name of the only file; in a data set of the hub, path in its repository.
     pub name: String,
 }
 

@@ -20,31 +20,24 @@ pub fn remote_files(
     let location = hub.pin(location)?;
     let files = hub.files(&location)?;
     let all = files.iter().map(|file| file.name.clone()).collect();
-    let (folder, names) = chosen(all, &location.path, format, split)?;
+    let names = chosen(all, &location.path, format, split)?;
     if names.is_empty() {
         return Err(Error::invalid(format!("{location}: no file of rows of split `{split}` exists"))
             .help("give the path of a file or a folder in the data set, or a pattern; `split` chooses among files"));
     }
     let fetch = |name: String| {
         go_on()?;
-        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-        let listed = files.iter().find(|file| file.name == path).cloned();
-        let listed = listed.unwrap_or_else(|| HubFile::named(path));
+        let listed = files.iter().find(|file| file.name == name).cloned();
+        let listed = listed.unwrap_or_else(|| HubFile::named(name.clone()));
         Ok(ImportFile { path: hub.fetch(&location, &listed)?, name })
     };
     names.into_iter().map(fetch).collect()
 }
 
-/// Selects the wanted ones of all files of a data set. Returns their folder and their sorted paths in it.
-fn chosen(
-    names: Vec<String>,
-    path: &str,
-    format: Option<&dyn ImportFormat>,
-    split: &str,
-) -> Result<(String, Vec<String>)> {
+/// Selects the wanted ones of all files of a data set. Returns their paths in its repository, sorted.
+fn chosen(names: Vec<String>, path: &str, format: Option<&dyn ImportFormat>, split: &str) -> Result<Vec<String>> {
     if names.iter().any(|name| name == path) {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        return Ok((folder.to_string(), vec![name.to_string()]));
+        return Ok(vec![path.to_string()]);
     }
     let glob = Glob::of(Path::new(path))?;
     let folder = glob.as_ref().map_or(path.to_string(), |glob| glob.folder().display().to_string());
@@ -57,7 +50,8 @@ fn chosen(
         Some(glob) => names.into_iter().filter(|name| glob.matches(name)).collect(),
         None => of_split(names, format, split),
     };
-    Ok((folder, names))
+    let whole = |name: String| if folder.is_empty() { name } else { format!("{folder}/{name}") };
+    Ok(names.into_iter().map(whole).collect())
 }
 
 #[cfg(test)]
@@ -72,11 +66,11 @@ mod tests {
                 .to_vec()
         };
         let of = |path: &str, split: &str| chosen(names(), path, None, split).unwrap();
-        assert_eq!(of("main/test-0.parquet", "train"), ("main".into(), vec!["test-0.parquet".into()]));
-        let trains = vec!["train-0.parquet".to_string(), "train-1.parquet".to_string()];
-        assert_eq!(of("main", "train"), ("main".into(), trains.clone()));
-        assert_eq!(of("main/train-*", "test"), ("main".into(), trains));
-        assert_eq!(of("", "test"), (String::new(), vec!["main/test-0.parquet".into()]));
-        assert_eq!(of("mai", "train").1, [] as [String; 0], "a folder is a whole name");
+        assert_eq!(of("main/test-0.parquet", "train"), ["main/test-0.parquet"]);
+        let trains = ["main/train-0.parquet", "main/train-1.parquet"];
+        assert_eq!(of("main", "train"), trains);
+        assert_eq!(of("main/train-*", "test"), trains);
+        assert_eq!(of("", "test"), ["main/test-0.parquet"]);
+        assert_eq!(of("mai", "train"), [] as [String; 0], "a folder is a whole name");
     }
 }

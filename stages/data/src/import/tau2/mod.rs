@@ -146,6 +146,7 @@ fn problem(row: Tau2Task, reading: &ImportContext) -> Result<Problem> {
         canonical: crate::text::normal(&format!("{} {}", task.user.reason, task.user.known)),
         reference: Some(lines.join("\n")),
         meta: None,
+        parents: Vec::new(),
     })
 }
 

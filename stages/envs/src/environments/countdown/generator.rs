@@ -99,6 +99,7 @@ impl Puzzle {
             canonical,
             reference: Some(self.expression.clone()),
             meta: None,
+            parents: Vec::new(),
         }
     }
     /// Returns a careless first try: an expression that makes another number, or one that does not parse.

@@ -212,6 +212,7 @@ impl ProblemGenerator for FunctionCalling {
                 generated.calls().iter().map(|call| self.format.render(call)).collect::<Vec<_>>().join("\n"),
             ),
             meta: None,
+            parents: Vec::new(),
         }
     }
     fn demonstration(

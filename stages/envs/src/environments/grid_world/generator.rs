@@ -86,6 +86,7 @@ impl GeneratedGrid {
             canonical,
             reference: Some(self.shortest_path.iter().map(|action| action.name()).collect::<Vec<_>>().join("\n")),
             meta: None,
+            parents: Vec::new(),
         }
     }
     /// Returns the shortest path with one extra, impossible action at a random position. The extra action changes only

@@ -85,6 +85,7 @@ impl<'a> MultiHopQuestion<'a> {
             canonical,
             reference: Some(self.reference()),
             meta: None,
+            parents: Vec::new(),
         }
     }
     fn name(&self, entity: usize) -> &'a str {

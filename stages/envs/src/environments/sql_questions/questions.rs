@@ -70,6 +70,7 @@ impl SqlQuestion {
             canonical,
             reference: Some(self.query.clone()),
             meta: None,
+            parents: Vec::new(),
         }
     }
     /// Returns the query with a mistake that SQLite reports: an unknown table or a misplaced word.

@@ -85,6 +85,7 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
         canonical,
         reference: Some(program_lines(&story).join("\n")),
         meta: None,
+        parents: Vec::new(),
     };
     GeneratedProblem { problem, solution_lines: program_lines(&story), one_expression: expression(&story), story }
 }
