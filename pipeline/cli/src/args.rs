@@ -11,7 +11,9 @@ mod serve_tools;
 mod site;
 mod try_stage;
 
-pub use artifacts::{ArtifactsArgs, ArtifactsCommand, CompareArgs, ExportArgs, GcArgs, QueryArgs, ShowArgs};
+pub use artifacts::{
+    ArtifactsArgs, ArtifactsCommand, CompareArgs, ExportArgs, GcArgs, LineageArgs, QueryArgs, ShowArgs,
+};
 pub use conformance::{ConformanceArgs, ConformanceCommand};
 pub use init::{AdapterPackage, InitArgs};
 pub use recipes::{RecipesArgs, RecipesCommand, SeedArgs};

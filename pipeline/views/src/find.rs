@@ -4,7 +4,7 @@
 //! A name that matches no item, or several, is an error that lists the candidates.
 
 use crate::status::state;
-use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId, SystemClock};
+use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId, StageKey, SystemClock};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_runtime::{resume, summary};
 use trainyard_spec::diagnostic::nearest;
@@ -98,6 +98,17 @@ impl ResolvedOutput {
     pub fn output(&self) -> &Output {
         &self.manifest.outputs[&self.port]
     }
+}
+
+/// Returns the run and the stage of an artifact: those of its name, or else those that made it.
+pub async fn stage_of(store: &Store, name: &str, found: &ResolvedOutput) -> Result<(RunView, StageKey)> {
+    let made = &found.manifest.provenance;
+    let (first, rest) = name.split_once('/').unwrap_or((name, ""));
+    let (run, stage) = match rest.rsplit_once('/') {
+        Some((stage, _)) => (run(store, first).await?, StageKey(stage.to_string())),
+        None => (made.run.clone(), made.stage.clone()),
+    };
+    Ok((view(store, &run).await?, stage))
 }
 
 /// Minimum number of digits of a digest prefix.

@@ -10,6 +10,7 @@ pub mod curves;
 pub mod find;
 pub mod lineage;
 pub mod logs;
+pub mod row_lineage;
 pub mod runs;
 pub mod status;
 pub mod stream_page;

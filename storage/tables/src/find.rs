@@ -50,6 +50,26 @@ pub fn find_texts(
     Ok(found)
 }
 
+/// Returns a column's texts in some rows, given in ascending order; `None` where there is no text, or no such column or
+/// row. Errors: those of reading the file.
+pub fn texts_of_rows(source: impl Into<TableSource>, column: &str, rows: &[usize]) -> Result<Vec<Option<String>>> {
+    let columns = [column.to_string()];
+    let (mut texts, mut first) = (Vec::with_capacity(rows.len()), 0);
+    for batch in BatchReader::open_part(source, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })? {
+        let batch = batch?;
+        let end = first + batch.num_rows();
+        while let Some(row) = rows.get(texts.len()).filter(|row| **row < end && batch.num_columns() > 0) {
+            texts.push(texts_at(batch.column(0).as_ref(), row - first).next().map(str::to_string));
+        }
+        if texts.len() == rows.len() {
+            break;
+        }
+        first = end;
+    }
+    texts.resize(rows.len(), None);
+    Ok(texts)
+}
+
 /// Returns the texts of a cell: one, those of a list, or none.
 fn texts_at(column: &dyn Array, row: usize) -> impl Iterator<Item = &str> {
     let (texts, range): (Option<&StringArray>, _) = match column.data_type() {
@@ -98,6 +118,9 @@ mod tests {
         assert_eq!(found(&["problem_id"], &["p2"], 9).len(), 2);
         assert!(found(&["none", "reward"], &["p2"], 9).is_empty());
         assert!(found(&["id"], &[], 9).is_empty());
+        let texts = |column: &str, rows: &[usize]| texts_of_rows(&path, column, rows).unwrap();
+        assert_eq!(texts("id", &[0, 2, 9]), [Some("a".to_string()), Some("c".to_string()), None]);
+        assert_eq!(texts("none", &[0]), [None]);
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};
 pub use extra::ExtraColumns;
 pub use file::{BatchReader, BatchWriter, ReadSlice, byte_count, read_batches, read_schema, row_count, write_batches};
-pub use find::{TextMatch, find_texts};
+pub use find::{TextMatch, find_texts, texts_of_rows};
 pub use gather::gather_rows;
 pub use groups::{BatchBounds, GroupReader};
 pub use json::{columns_as_json, rows_as_json};

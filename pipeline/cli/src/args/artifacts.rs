@@ -47,6 +47,12 @@ pub enum ArtifactsCommand {
 
 Other artifacts follow FROM or JOIN, or are in braces: {latest/test/problems}.")]
     Query(QueryArgs),
+    /// Show what an artifact, or one of its rows, was made from, or what was made from the row.
+    #[command(after_help = "Examples:
+  trainyard artifacts lineage latest/evaluate/results --row 17
+  trainyard artifacts lineage latest/data/problems --id word-17 --forward
+  trainyard artifacts lineage latest/rl/model")]
+    Lineage(LineageArgs),
     /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file; `--as` converts
     /// rows to the format of another program.
     Export(ExportArgs),
@@ -110,6 +116,22 @@ pub struct CompareArgs {
     /// Number of the compared sample; default: the greedy one, or else the first.
     #[arg(long, value_name = "N")]
     pub sample: Option<i64>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct LineageArgs {
+    /// RUN/STAGE/OUTPUT, e.g. `latest/evaluate/results`, or DIGEST/OUTPUT.
+    #[arg(add = ArgValueCompleter::new(complete::artifacts))]
+    pub artifact: String,
+    /// Walk from row N, counted from 0, instead of the whole artifact.
+    #[arg(long, value_name = "N")]
+    pub row: Option<usize>,
+    /// Walk from the row with this id.
+    #[arg(long, value_name = "ID", conflicts_with = "row")]
+    pub id: Option<String>,
+    /// Show the rows of later stages of the run that were made from the row.
+    #[arg(long)]
+    pub forward: bool,
 }
 
 #[derive(Debug, Clone, Args)]

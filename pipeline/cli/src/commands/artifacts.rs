@@ -1,9 +1,10 @@
-//! Implements `trainyard artifacts`: list, show, compare, query, export, pin, unpin, pins, gc.
+//! Implements `trainyard artifacts`: list, show, compare, query, lineage, export, pin, unpin, pins, gc.
 
 mod compare;
 mod export;
 pub(super) mod fetch;
 mod gc;
+mod lineage;
 mod list;
 mod pins;
 mod query;
@@ -26,6 +27,7 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
         ArtifactsCommand::Show(options) => show(&session, options, args.format),
         ArtifactsCommand::Compare(options) => compare::run(&session, options, args.format),
         ArtifactsCommand::Query(options) => query::run(&session, options, args.format),
+        ArtifactsCommand::Lineage(options) => lineage::run(&session, options, args.format),
         ArtifactsCommand::Export(options) => export::run(&session, options, catalogue, args.format),
         ArtifactsCommand::Gc(options) => gc::run(&session, options, args.format),
         ArtifactsCommand::Pin { artifact, note } => pins::pin(&session, artifact, note.clone(), args.format),

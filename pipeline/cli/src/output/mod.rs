@@ -5,6 +5,7 @@ pub mod comparison;
 pub mod conversation;
 pub mod diagnostics;
 pub mod human;
+pub mod lineage;
 pub mod live;
 pub mod metrics;
 pub mod progress;

@@ -53,7 +53,7 @@ fn row_at(artifact: &str, table: &TableSource, position: usize) -> Result<Value>
 }
 
 /// Returns the position of the first row with an id. Only the id column is read.
-fn position_of(artifact: &str, table: &TableSource, id: &str) -> Result<usize> {
+pub fn position_of(artifact: &str, table: &TableSource, id: &str) -> Result<usize> {
     let schema = read_schema(table)?;
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let Some(column) = ID_COLUMNS.into_iter().find(|column| names.contains(column)) else {

@@ -1,0 +1,33 @@
+//! Walks from a row to the rows, models and files that it was made from, and to the rows that were made from it.
+//!
+//! Rows are linked by ids: a kept row has the id of its source, `parents` names the rows that a row was made from,
+//! `problem_id` its problem, `rollout` the rollout of a result, `fork_of` the rollout before a fork. The links of a row
+//! lead to the inputs of its stage, or to another output of it. Of each table only the columns with ids are read, and of
+//! each row that is shown those in [`SHOWN`].
+
+mod descendants;
+mod row;
+mod sources;
+
+pub use descendants::{DescendantRow, DescendantTable, Descendants, descendants};
+pub use sources::{CountedInput, LineageNode, Relation, sources};
+
+/// Columns that are read of a shown row.
+const SHOWN: [&str; 11] = [
+    "id",
+    "problem_id",
+    "parents",
+    "fork_of",
+    "rollout",
+    "model_digest",
+    "model",
+    "messages",
+    "answer",
+    "source",
+    "correct",
+];
+
+/// Column with the id of a row.
+const ID: &str = "id";
+/// Maximum characters of a row's text.
+const MAX_TEXT: usize = 80;
