@@ -35,6 +35,7 @@ pub fn problem(i: u64) -> Problem {
         canonical: if i.is_multiple_of(4) { format!("form {}", i % 100) } else { String::new() },
         reference: i.is_multiple_of(3).then(|| format!("<<1+1=2>>2\n#### {}", i % 50)),
         meta: (i > WITH_EXTRA && i.is_multiple_of(7)).then(|| meta(i)),
+        parents: Vec::new(),
     }
 }
 

@@ -47,7 +47,7 @@ mod tests {
         let row = |i: u32| Trajectory {
             id: format!("t{i}"),
             problem_id: format!("p{}", i / 3),
-            loss_mask: vec![i % 2 == 0; 8000],
+            loss_mask: vec![i.is_multiple_of(2); 8000],
             turn: vec![0; 8000],
             token_ids: tokens(i),
             ..Trajectory::default()

@@ -247,6 +247,13 @@ pub fn row_count(source: impl Into<TableSource>) -> Result<u64> {
     Ok(u64::try_from(open(&source.into())?.metadata().file_metadata().num_rows()).unwrap_or(0))
 }
 
+/// Returns the number of bytes of all rows of a file before compression, from its footer.
+pub fn byte_count(source: impl Into<TableSource>) -> Result<u64> {
+    let opened = open(&source.into())?;
+    let columns = opened.metadata().row_groups().iter().flat_map(|group| group.columns());
+    Ok(columns.map(decoded_bytes).fold(0, u64::saturating_add))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,11 +298,4 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
         assert!(error.message.starts_with("/dev/full: No space left") && error.help.is_some(), "{error}");
     }
-}
-
-/// Returns the number of bytes of all rows of a file before compression, from its footer.
-pub fn byte_count(source: impl Into<TableSource>) -> Result<u64> {
-    let opened = open(&source.into())?;
-    let columns = opened.metadata().row_groups().iter().flat_map(|group| group.columns());
-    Ok(columns.map(decoded_bytes).fold(0, u64::saturating_add))
 }

@@ -9,6 +9,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::ColumnChunkMetaData;
+use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::Result;
 
@@ -62,7 +63,7 @@ impl GroupReader {
     }
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.source.path()
     }
     /// Returns the number of rows in the whole file.
     pub fn rows(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::decode::BatchColumns;
 use crate::extra::ExtraColumns;
-use crate::file::{BatchReader, BatchWriter, ROW_GROUP};
+use crate::file::{BatchWriter, ROW_GROUP};
 use crate::groups::{BatchBounds, GroupReader};
 use crate::schema::{conform, exact_column, widen_batch};
 use crate::{Problem, Trajectory};

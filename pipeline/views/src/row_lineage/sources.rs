@@ -164,8 +164,8 @@ impl SourceWalk {
             let mut wanted: Vec<(String, Relation)> = Vec::new();
             for (id, relation) in &links {
                 if let Some(row) = self.find(&made, &input.output, id)? {
-                    let relation = relation_to(input.kind, *relation, cells);
-                    sources.push(self.row(relation, &made, &input.output, row, above)?);
+                    let shown = relation_to(input.kind, *relation, cells);
+                    sources.push(self.row(shown, &made, &input.output, row, above)?);
                     wanted.push((id.clone(), *relation));
                 }
             }

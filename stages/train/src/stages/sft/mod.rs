@@ -18,7 +18,7 @@ pub mod text_ranks;
 
 pub use config::SftConfig;
 
-use crate::backend_config::{BackendConfig, TrainOptions as _};
+use crate::backend_config::BackendConfig;
 use crate::model::{self, PolicyModel};
 use crate::optimize::{TrainableParams, TrainingMethod};
 use crate::parts::TrainParts;

@@ -6,6 +6,7 @@
 use super::config::SftConfig;
 use super::data::{SftExamples, held_out_rows};
 use super::text_ranks::TextRanker;
+use crate::backend_config::TrainOptions as _;
 use std::path::Path;
 use trainyard_api::stage::refuse;
 use trainyard_api::{InputArtifact, StageContext};

@@ -159,7 +159,7 @@ mod tests {
             let (count, kinds) = (draws.below(3000), 1 + draws.below(2000));
             let mut text = |_| {
                 let kind = draws.below(kinds);
-                let padding = if kind % 97 == 0 { 90_000 } else { kind as usize % 40 };
+                let padding = if kind.is_multiple_of(97) { 90_000 } else { kind as usize % 40 };
                 if kind % 50 == 1 { String::new() } else { format!("é{}-{kind}", "x".repeat(padding)) }
             };
             let texts: Vec<String> = (0..count).map(&mut text).collect();
