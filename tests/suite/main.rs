@@ -44,6 +44,7 @@ mod inspecting;
 mod judges;
 mod kills;
 mod known_models;
+mod lineage;
 mod looking;
 mod metrics;
 mod notifications;
