@@ -135,6 +135,8 @@ fn columns_that_a_kind_lacks_or_needs_are_named() {
     let error = files.error("select *, 1 as levl from problems", FrameOutput::Problems);
     assert!(error.kind == ErrorKind::Invalid && error.message == "problems have no column `levl`", "{error}");
     assert!(error.help.unwrap().starts_with("did you mean `level`? "));
+    let error = files.error("select from problems", FrameOutput::Table);
+    assert!(error.message.contains("selects no columns"), "{error}");
     let error = files.error("select id, messages, level from problems", FrameOutput::Problems);
     assert!(error.message.starts_with("problems need the column `answer`, `verifier`"), "{error}");
     assert!(error.help.unwrap().contains("'' as answer"));
