@@ -176,6 +176,7 @@ fn arithmetic_has_defined_results_at_its_limits() {
     assert_eq!(limit, json!(i64::MIN), "integers wrap around");
     assert_eq!(level("7 / 2 * level as x"), [json!([3.5])], "`/` makes a float");
     assert_eq!(level("level % 0 as x"), [json!([null])]);
+    assert_eq!(level("null as x, id"), [json!([null, "p1"])]);
     // Infinity has no JSON form.
     assert_eq!(level("(level / 0) > 1000000000000000000 as x"), [json!([true])]);
 }
