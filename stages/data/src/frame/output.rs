@@ -23,6 +23,11 @@ impl OutputRows {
     /// Takes a result. Errors: invalid, naming the columns (missing, unknown, of another type), data (a number outside
     /// the range of its column).
     pub fn new(rows: FrameResult, kind: FrameOutput) -> Result<Self> {
+        if rows.columns().next().is_none() {
+            return Err(
+                Error::invalid("`sql` selects no columns").help("name the columns after `select`, or write `*`")
+            );
+        }
         let rows = match kind {
             FrameOutput::Table => {
                 rows.schema()?;

@@ -135,17 +135,31 @@ fn columns_that_a_kind_lacks_or_needs_are_named() {
     let error = files.error("select *, 1 as levl from problems", FrameOutput::Problems);
     assert!(error.kind == ErrorKind::Invalid && error.message == "problems have no column `levl`", "{error}");
     assert!(error.help.unwrap().starts_with("did you mean `level`? "));
+    let error = files.error("select from problems", FrameOutput::Table);
+    assert!(error.message.contains("selects no columns"), "{error}");
     let error = files.error("select id, messages, level from problems", FrameOutput::Problems);
     assert!(error.message.starts_with("problems need the column `answer`, `verifier`"), "{error}");
     assert!(error.help.unwrap().contains("'' as answer"));
-    let error = files.error("select * exclude (level), id as level from problems", FrameOutput::Problems);
+    let error = files.error("select * replace (id as level) from problems", FrameOutput::Problems);
     assert!(error.message.contains("column `level`"), "{error}");
-    let error = files.error("select * exclude (level), level - 2 as level from problems", FrameOutput::Problems);
+    let error = files.error("select * replace (level - 2 as level) from problems", FrameOutput::Problems);
     assert!(error.kind == ErrorKind::Data && error.message.contains("column `level`"), "{error}");
-    let null = "select * exclude (level), nullif(level, 2) as level from problems";
+    let null = "select * replace (nullif(level, 2) as level) from problems";
     let error = files.error(null, FrameOutput::Problems);
     assert!(error.message.contains("column `level` has 1 nulls"), "{error}");
     assert!(error.help.unwrap().contains("coalesce"));
+}
+
+#[test]
+fn parts_of_structs_and_lists_are_values() {
+    let files = Files::new();
+    let sql = "select sampling.temperature as t, array_get(parents, 1) as parent, array_length(token_ids) as n, \
+               messages from tries limit 1";
+    let (_, batches) = read_batches(&files.write(sql, FrameOutput::Table).unwrap()).unwrap();
+    let row = trainyard_tables::json::row_as_json(&batches[0], 0, trainyard_tables::json::CellLimits::NONE);
+    let first = Trajectory::default().sampling.temperature;
+    assert_eq!((row["t"].as_f64(), row["parent"].as_str(), row["n"].as_u64()), (Some(first), Some("earlier"), Some(0)));
+    assert_eq!(row["messages"][0]["content"], "answer 0");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::small_offsets::with_small_offsets;
 use crate::exchange::{batch_of, frame_of};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema, SchemaRef};
+use polars::error::PolarsResult;
 use polars::prelude::{Column, DataFrame, DataType, Field as FrameField};
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
@@ -92,8 +93,23 @@ fn retyped(found: &DataType, wanted: &DataType) -> Option<DataType> {
     }
 }
 
+/// Returns a type in which values that are all null are texts, as tables have no type of nulls.
+fn without_nulls(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Null => DataType::String,
+        DataType::List(item) => DataType::List(Box::new(without_nulls(item))),
+        DataType::Struct(fields) => {
+            let field = |field: &FrameField| FrameField::new(field.name.clone(), without_nulls(&field.dtype));
+            DataType::Struct(fields.iter().map(field).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 fn batch(rows: &DataFrame) -> Result<RecordBatch> {
-    let wide = batch_of(rows)?;
+    let columns = rows.columns().iter().map(|column| column.cast(&without_nulls(column.dtype())));
+    let typed = columns.collect::<PolarsResult<Vec<_>>>().and_then(|columns| DataFrame::new(rows.height(), columns));
+    let wide = batch_of(&typed.map_err(|e| Error::bug(format!("nulls cannot become texts: {e}")))?)?;
     let mut fields = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (field, column) in wide.schema_ref().fields().iter().zip(wide.columns()) {

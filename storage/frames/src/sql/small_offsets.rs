@@ -1,15 +1,13 @@
 //! Converts columns of frames to the types of tables: text and lists have 32-bit offsets there.
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::{
-    Array, ArrayRef, LargeListArray, LargeStringArray, ListArray, StringArray, StructArray, new_null_array,
-};
+use arrow_array::{Array, ArrayRef, LargeListArray, LargeStringArray, ListArray, StringArray, StructArray};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
-/// Converts a column. One of nulls alone becomes text.
+/// Converts a column.
 ///
 /// Errors: invalid (a type that tables do not have), data (more than 2 GiB of text or items).
 pub fn with_small_offsets(column: &ArrayRef) -> Result<ArrayRef> {
@@ -18,7 +16,6 @@ pub fn with_small_offsets(column: &ArrayRef) -> Result<ArrayRef> {
         T::LargeUtf8 => texts(column.as_string()),
         T::LargeList(_) => lists(column.as_list()),
         T::Struct(_) => structs(column.as_struct()),
-        T::Null => Ok(new_null_array(&T::Utf8, column.len())),
         T::Boolean | T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => {
             Ok(column.clone())
         }

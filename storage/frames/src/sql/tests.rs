@@ -76,6 +76,10 @@ fn groups_are_in_the_order_of_their_first_rows() {
     let having = "select problem_id from tries group by problem_id having count(*) > 1";
     assert_eq!(tables.rows(having), [json!(["p2"])]);
     assert_eq!(tables.rows("select count(*) as n, count(reward) as known from tries"), [json!([6, 5])]);
+    assert_eq!(
+        tables.rows("select sum(reward) as s, max(reward) as m from tries where id = 'f'"),
+        [json!([null, null])]
+    );
 }
 
 #[test]
@@ -115,8 +119,9 @@ fn windows_number_the_rows_of_each_part_and_keep_the_order_of_equal_keys() {
                 where problem_id is not null";
     let expected = [json!(["a", 1]), json!(["b", 1]), json!(["c", 3]), json!(["d", 2]), json!(["e", 1])];
     assert_eq!(tables.rows(best), expected);
-    let first = "select id from tries qualify row_number() over (partition by problem_id order by reward desc) = 1";
-    assert_eq!(tables.rows(first), ["a", "b", "e", "f"].map(|id| json!([id])));
+    let first = "select id, row_number() over (partition by problem_id order by reward desc) as place from tries \
+                 qualify place = 1";
+    assert_eq!(tables.rows(first), ["a", "b", "e", "f"].map(|id| json!([id, 1])));
     let share = "select id, turns - avg(turns) over (partition by problem_id) as more from tries \
                  where problem_id = 'p1'";
     assert_eq!(tables.rows(share), [json!(["b", 0.0])]);
@@ -142,7 +147,7 @@ fn a_statement_may_define_tables() {
     let statement = FrameStatement::parse(sql).unwrap();
     assert_eq!(statement.tables().iter().collect::<Vec<_>>(), ["problems", "tries"]);
     assert_eq!(statement.own_tables().iter().collect::<Vec<_>>(), ["rates"]);
-    let mean = "select id from tries where reward > (select avg(reward) from tries)";
+    let mean = "select id from tries cross join (select avg(reward) as mean from tries) m where reward > m.mean";
     assert_eq!(tables.rows(mean), [json!(["a"]), json!(["d"])]);
 }
 
@@ -171,8 +176,9 @@ fn arithmetic_has_defined_results_at_its_limits() {
     assert_eq!(limit, json!(i64::MIN), "integers wrap around");
     assert_eq!(level("7 / 2 * level as x"), [json!([3.5])], "`/` makes a float");
     assert_eq!(level("level % 0 as x"), [json!([null])]);
+    assert_eq!(level("null as x, id"), [json!([null, "p1"])]);
     // Infinity has no JSON form.
-    assert_eq!(level("(level / 0) > 1e300 as x"), [json!([true])]);
+    assert_eq!(level("(level / 0) > 1000000000000000000 as x"), [json!([true])]);
 }
 
 #[test]
@@ -190,7 +196,7 @@ fn small_unsigned_integers_have_signed_differences() {
 fn empty_tables_have_empty_results_and_totals() {
     let tables = Tables::new();
     assert_eq!(tables.rows("select n, n + 1 as m from empty where n > 3 order by n"), Vec::<Value>::new());
-    assert_eq!(tables.rows("select count(*) as rows, sum(n) as sum from empty"), [json!([0, 0])]);
+    assert_eq!(tables.rows("select count(*) as rows, sum(n) as sum from empty"), [json!([0, null])]);
     assert_eq!(tables.rows("select e.n from empty e join tries t on e.n = t.turns"), Vec::<Value>::new());
 }
 
@@ -227,7 +233,7 @@ fn other_statements_are_refused() {
         ("select * into x from tries", "SELECT INTO"),
         ("select * from read_parquet('/etc/x.parquet')", "read_parquet"),
         ("select * from other.tries", "other.tries"),
-        ("select from where", "cannot be read"),
+        ("select id from tries where", "cannot be read"),
         ("", "0 statements"),
     ] {
         let error = FrameStatement::parse(sql).err().unwrap_or_else(|| panic!("{sql} is accepted"));
