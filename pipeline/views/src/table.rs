@@ -1,4 +1,5 @@
-//! Opens the table of an artifact where it is: the file of a store on a disk, or ranges of an object of any other store.
+//! Opens the table of an artifact where it is: the file of a store on a disk, or ranges of an object of any other
+//! store.
 
 use crate::find::ResolvedOutput;
 use bytes::Bytes;

@@ -116,8 +116,8 @@ impl<'a, R: TableRow> RowFiles<'a, R> {
             at(file, &batch)
         })
     }
-    /// Returns all batches as [`RowFiles::each_batch`] passes them on, each with its file. Nothing follows an error that
-    /// a caller could use.
+    /// Returns all batches as [`RowFiles::each_batch`] passes them on, each with its file. Batches after an
+    /// error are incomplete.
     pub fn batches<'f>(
         &'f self,
         columns: Option<&[String]>,

@@ -70,8 +70,8 @@ impl<'a, R: TableRow> RowSelection<'a, R> {
             Ok(())
         })
     }
-    /// Selects of the selected rows those for which a SQL expression is true; aggregates are those of the selected rows.
-    /// `scratch` is a folder for a temporary file.
+    /// Selects of the selected rows those for which a SQL expression is true; aggregates are those of the selected
+    /// rows. `scratch` is a folder for a temporary file.
     ///
     /// Errors: those of reading, invalid (syntax, an unknown column, not true or false).
     pub fn retain_where(&mut self, expression: &str, scratch: &Path) -> Result<()> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use trainyard_core::Result;
 use trainyard_core::error::io_error;
 
-/// Writes a file under a temporary name beside `path`, which `write` receives, and renames it. After an error, `path`
+/// Writes a file under a temporary name next to `path`, which `write` receives, and renames it. After an error, `path`
 /// is as before, and the temporary file is removed.
 ///
 /// Errors: those of `write`, and those of the disk, naming `path`.

@@ -5,7 +5,6 @@
 //! neither collected nor read in great numbers.
 
 use crate::file_error::{unreadable, unwritable};
-use crate::groups::decoded_bytes;
 use crate::row_bytes::bytes_before_rows;
 use crate::source::{TableBytes, TableSource};
 use arrow_array::RecordBatch;
@@ -245,13 +244,6 @@ pub fn read_schema(source: impl Into<TableSource>) -> Result<SchemaRef> {
 /// Returns the number of rows of a file, from its footer.
 pub fn row_count(source: impl Into<TableSource>) -> Result<u64> {
     Ok(u64::try_from(open(&source.into())?.metadata().file_metadata().num_rows()).unwrap_or(0))
-}
-
-/// Returns the number of bytes of all rows of a file before compression, from its footer.
-pub fn byte_count(source: impl Into<TableSource>) -> Result<u64> {
-    let opened = open(&source.into())?;
-    let columns = opened.metadata().row_groups().iter().flat_map(|group| group.columns());
-    Ok(columns.map(decoded_bytes).fold(0, u64::saturating_add))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub struct TextMatch {
 }
 
 /// Returns where columns of texts, or of lists of texts, have one of the wanted texts, in the order of the rows. Stops
-/// after `limit` matches. Columns that are absent or of another type have none. Errors: those of reading the file.
+/// after `limit` matches. Absent columns and those of other types have no match. Errors: those of reading the file.
 pub fn find_texts(
     source: impl Into<TableSource>,
     columns: &[&str],

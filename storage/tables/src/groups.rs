@@ -123,7 +123,7 @@ impl BatchBounds {
 }
 
 /// Returns the bytes of the values of a column in memory. A file may hold a value many times in a few bytes.
-pub(crate) fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
+fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
     let width = match column.column_type() {
         PhysicalType::BOOLEAN => 1,
         PhysicalType::INT32 | PhysicalType::FLOAT => 4,
@@ -135,6 +135,15 @@ pub(crate) fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
     let values = column.num_values().saturating_mul(i64::from(width));
     let texts = column.unencoded_byte_array_data_bytes().unwrap_or(0);
     values.saturating_add(texts).max(column.uncompressed_size()).unsigned_abs()
+}
+
+/// Returns the number of bytes of all rows of a file in memory, estimated from its footer.
+pub fn byte_count(source: impl Into<TableSource>) -> Result<u64> {
+    let source = source.into();
+    let bytes = source.open()?;
+    let metadata = source.decode(|| ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::default()))?;
+    let columns = metadata.metadata().row_groups().iter().flat_map(|group| group.columns());
+    Ok(columns.map(decoded_bytes).fold(0, u64::saturating_add))
 }
 
 #[cfg(test)]

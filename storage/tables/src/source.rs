@@ -162,11 +162,11 @@ mod tests {
     use crate::{BatchBounds, BatchReader, BatchWriter, GroupReader, ReadSlice, TableBuilder, rows_as_json};
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Bytes in memory that count what is read, and fail from an offset on.
+    /// Bytes in memory that count what is read, and cannot be read before an offset.
     struct Counted {
         bytes: Bytes,
         read: Arc<AtomicU64>,
-        fails_from: u64,
+        fails_before: u64,
     }
 
     impl ReadRanges for Counted {
@@ -174,7 +174,7 @@ mod tests {
             self.bytes.len() as u64
         }
         fn read(&self, range: Range<u64>) -> Result<Bytes> {
-            if range.start >= self.fails_from {
+            if range.start < self.fails_before {
                 return Err(Error::retryable("the store does not respond"));
             }
             self.read.fetch_add(range.end - range.start, Ordering::Relaxed);
@@ -183,49 +183,50 @@ mod tests {
     }
 
     /// Returns a table of ten row groups as an object, and the counter of its bytes that were read.
-    fn object(fails_from: u64) -> (TableSource, u64, Arc<AtomicU64>) {
+    fn object(fails_before: u64) -> (TableSource, u64, Arc<AtomicU64>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.parquet");
-        let texts = (0..1000u64).map(|i| format!("{:x}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).repeat(9));
-        let batch = TableBuilder::new().i64("n", 0..1000).string("text", texts).build().unwrap();
-        let mut writer = BatchWriter::create_grouped(&path, batch.schema(), 100).unwrap();
+        let texts = (0..20_000u64).map(|i| trainyard_core::Digest::of(&i.to_le_bytes()).to_string());
+        let batch = TableBuilder::new().i64("n", 0..20_000).string("text", texts).build().unwrap();
+        let mut writer = BatchWriter::create_grouped(&path, batch.schema(), 2_000).unwrap();
         writer.write(&batch).unwrap();
         writer.finish().unwrap();
         let bytes = Bytes::from(std::fs::read(&path).unwrap());
         let (size, read) = (bytes.len() as u64, Arc::new(AtomicU64::new(0)));
-        let counted = Counted { bytes, read: read.clone(), fails_from };
+        let counted = Counted { bytes, read: read.clone(), fails_before };
         (TableSource::of_object("objects/ab", Box::new(counted)), size, read)
     }
 
     #[test]
     fn a_row_reads_its_row_group_only() {
-        let (source, size, read) = object(u64::MAX);
-        let rows = rows_as_json(&source, 731, 2).unwrap();
-        assert_eq!((rows.len(), &rows[0]["n"], &rows[1]["n"]), (2, &731.into(), &732.into()));
+        let (source, size, read) = object(0);
+        let rows = rows_as_json(&source, 14_731, 2).unwrap();
+        assert_eq!((rows.len(), &rows[0]["n"], &rows[1]["n"]), (2, &14_731.into(), &14_732.into()));
         let bytes = read.load(Ordering::Relaxed);
         assert!(bytes > 0 && bytes < size / 3, "{bytes} of {size} bytes were read");
     }
 
     #[test]
     fn a_column_is_read_without_the_others() {
-        let (source, size, read) = object(u64::MAX);
+        let (source, size, read) = object(0);
         let columns = ["n".to_string()];
         let part = ReadSlice { columns: Some(&columns), ..ReadSlice::default() };
         let rows: usize = BatchReader::open_part(&source, &part).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
-        assert_eq!(rows, 1000);
+        assert_eq!(rows, 20_000);
         let bytes = read.load(Ordering::Relaxed);
         assert!(bytes < size / 2, "{bytes} of {size} bytes were read");
     }
 
     #[test]
     fn errors_of_the_object_keep_their_kind() {
-        let error = BatchReader::open(&object(0).0).err().unwrap();
+        let error = BatchReader::open(&object(u64::MAX).0).err().unwrap();
         assert_eq!(error.message, "the store does not respond");
-        // The footer, at the end, is read; pages before it are not.
-        let (_, size, _) = object(u64::MAX);
-        let (source, ..) = object(size - 1);
-        assert!(BatchReader::open(&source).is_err());
-        let mut groups = GroupReader::open(&object(u64::MAX).0, None, BatchBounds::default()).unwrap();
-        assert_eq!(groups.next().unwrap().unwrap().num_rows(), 100);
+        // The footer, at the end, can be read; the pages before it cannot.
+        let (_, size, _) = object(0);
+        let (source, ..) = object(size - 10_000);
+        let error = BatchReader::open(&source).unwrap().next().unwrap().unwrap_err();
+        assert_eq!(error.kind, trainyard_core::ErrorKind::Retryable, "{error}");
+        let mut groups = GroupReader::open(&source, None, BatchBounds::default()).unwrap();
+        assert_eq!(groups.next().unwrap().unwrap_err().kind, trainyard_core::ErrorKind::Retryable);
     }
 }

@@ -17,7 +17,7 @@ use trainyard_views::logs::{self, LogPage};
 use trainyard_views::runs::{self, RunListQuery, RunPage, RunStagesQuery, Runs};
 use trainyard_views::stream_page::StreamQuery;
 
-/// What lists runs, for the help of errors.
+/// Help of errors about unknown runs.
 pub const LISTED: &str = "GET /api/v1/runs lists them";
 
 /// Outcome of a request to cancel.

@@ -147,7 +147,7 @@ impl DescendantWalk {
         Ok(found)
     }
 
-    /// Returns the rows of an output that name wanted ids; `None` if there is none.
+    /// Returns the rows of an output that name wanted ids; `None` without such rows.
     fn rows(&self, manifest: &Manifest, port: &str, wanted: &HashSet<String>) -> Result<Option<Vec<DescendantRow>>> {
         let found = ResolvedOutput { manifest: manifest.clone(), port: port.to_string() };
         let table = match self.runtime.block_on(table::open(&self.store, &artifact_name(manifest, port), &found)) {

@@ -67,7 +67,7 @@ pub struct LineageNode {
     pub text: Option<String>,
     /// Inputs of the stage that made a model.
     pub inputs: Vec<CountedInput>,
-    /// What the node was made from.
+    /// Rows, models and files that the node was made from.
     pub sources: Vec<Self>,
     /// Reason why the walk ends at this node.
     pub note: Option<String>,
@@ -136,7 +136,7 @@ impl SourceWalk {
         Ok(node)
     }
 
-    /// Returns the sources of a row of a stage: rows of the inputs, rows of its own outputs, models, places in files.
+    /// Returns the sources of a row of a stage: rows of the inputs, rows of other outputs, models, places in files.
     fn sources_of(
         &mut self,
         manifest: &Manifest,
@@ -250,7 +250,7 @@ impl SourceWalk {
         self.manifests.insert(key, found.clone());
         Ok(found)
     }
-    /// Returns an output's table; `None` if it is none, or no longer in the store.
+    /// Returns an output's table; `None` for other outputs, and if it is no longer in the store.
     fn table(&mut self, manifest: &Manifest, port: &str) -> Result<Option<TableSource>> {
         let key = place(manifest, port);
         if let Some(known) = self.tables.get(&key) {

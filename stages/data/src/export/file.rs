@@ -1,7 +1,7 @@
 //! Writes the rows of an export to a file. The file exists only when it is complete.
 //!
-//! The memory is that of one batch of rows of the source. Parquet takes that of one row group more, and reads the source
-//! twice: the types of the columns are known only after all rows.
+//! The memory is that of one batch of rows of the source. Parquet takes that of one row group more, and reads the
+//! source twice: the types of the columns are known only after all rows.
 
 use super::ExportForm;
 use super::format::{ExportFormat, FileKind};

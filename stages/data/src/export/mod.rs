@@ -2,8 +2,8 @@
 //! a row of the other program.
 //!
 //! A format of `data/import` reads exported conversations, pairs and prompts again. Fields that a format cannot express
-//! are left out and counted ([`ExportOmissions`]); `docs/export.md` lists them. Rows are read and written one batch after
-//! another.
+//! are left out and counted ([`ExportOmissions`]); `docs/export.md` lists them. Rows are read and written batch by
+//! batch.
 
 pub mod atif;
 pub mod call_ids;

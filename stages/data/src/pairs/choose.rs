@@ -8,8 +8,8 @@ use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Trajectory;
 
-/// Returns up to `per_problem` pairs of rows with these values, and uses every row as rarely as possible; ties are drawn
-/// at random.
+/// Returns up to `per_problem` pairs of rows with these values, and uses every row as rarely as possible; ties are
+/// drawn at random.
 pub fn choose_by_value(values: &[f64], config: &PairsConfig, draws: &mut PhiloxRng) -> Vec<RowPair> {
     let differ = |&(better, worse): &(usize, usize)| values[better] - values[worse] >= config.min_gap;
     let all = (0..values.len()).flat_map(|better| (0..values.len()).map(move |worse| (better, worse)));

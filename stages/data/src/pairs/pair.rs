@@ -27,8 +27,8 @@ impl RowPair {
     }
 }
 
-/// Returns the row of one side of pair `group` in the output, made from `row` up to token `end` (0 = all). `sample` is 0
-/// for the chosen side and 1 for the rejected one; `flip` is recorded if it is known.
+/// Returns the row of one side of pair `group` in the output, made from `row` up to token `end` (0 = all). `sample` is
+/// 0 for the chosen side and 1 for the rejected one; `flip` is recorded if it is known.
 pub fn side(row: &Trajectory, end: usize, (group, sample): (usize, u32), flip: Option<bool>) -> Trajectory {
     let mut side = if end == 0 { row.clone() } else { cut::cut(row, end) };
     side.id = format!("pair-{group}-{}", if sample == 0 { "chosen" } else { "rejected" });

@@ -162,8 +162,8 @@ impl LanguageRule {
     }
 }
 
-/// Returns a text of up to [`WHOLE`] bytes as it is, and of a longer one pieces at equal distances, the first of them at
-/// its begin.
+/// Returns a text of up to [`WHOLE`] bytes as it is, and of a longer one pieces at equal distances, from its beginning
+/// on.
 fn sample(text: &str) -> Cow<'_, str> {
     if text.len() <= WHOLE {
         return Cow::Borrowed(text);
@@ -185,8 +185,8 @@ impl PartOptions for LanguageRule {
     const DOC: &'static str = "Keeps the rows whose text (`of`: the conversation, the question, the agent's messages)\n\
         is in one of `languages`. The detector (whatlang: trigrams and alphabets) knows 70 languages. Where 16\n\
         of them were possible, it was right for 99% of texts of more than 100 characters, 97% of 51 to 100, 92% of\n\
-        21 to 50 and 79% of up to 20 (the benchmark of whichlang 0.1.1). Code and names mislead it. Of a text of more than\n\
-        8 KiB it judges 8 pieces of 1 KiB at equal distances, from the begin of the text on. The language of a\n\
+        21 to 50 and 79% of up to 20 (the benchmark of whichlang 0.1.1). Code and names mislead it. Of a text of more\n\
+        than 8 KiB it judges 8 pieces of 1 KiB at equal distances, from the beginning on. The language of a\n\
         text with fewer letters than `min_letters`, or that is found with less than `confidence`, is unknown, and\n\
         `unknown` decides: keep or reject. Related languages, such as Danish and Norwegian, are distinguished with\n\
         little confidence: name both. Reasons: other_language (with the code and the confidence), unknown_language.";
