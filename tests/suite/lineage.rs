@@ -66,9 +66,9 @@ fn every_kept_row_leads_to_its_file_and_line() {
     }
     s.run(&["artifacts", "lineage", "latest/pairs/kept", "--row", "3"])
         .code(0)
-        .says("/pairs/kept row 3, id ")
-        .says("└─ kept from ")
-        .says("read from 2.jsonl:2");
+        .prints("/pairs/kept row 3, id ")
+        .prints("└─ kept from ")
+        .prints("read from 2.jsonl:2");
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn rows_lead_forward_and_artifacts_to_their_stages() {
     assert_eq!(forward("1"), [("kept/rejected".to_string(), Some(1), Some(0))]);
     s.run(&["artifacts", "lineage", "latest/pairs/kept"])
         .code(0)
-        .says("/pairs, data/filter")
-        .says("└─ kept: ")
-        .says("   └─ trajectories: ")
-        .says("/chats, data/import");
+        .prints("/pairs, data/filter")
+        .prints("└─ kept: ")
+        .prints("   └─ trajectories: ")
+        .prints("/chats, data/import");
 }
 
 #[test]
