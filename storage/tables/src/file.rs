@@ -284,10 +284,12 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_retryable_and_named() {
-        let path = Path::new("/dev/full");
+        let folder = tempfile::tempdir().unwrap();
+        let path = &folder.path().join("full");
+        std::os::unix::fs::symlink("/dev/full", path).unwrap();
         let batch = TableBuilder::new().i64("n", 0..4000).build().unwrap();
         let error = write_batches(path, batch.schema(), &[batch]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
-        assert!(error.message.starts_with("/dev/full: No space left") && error.help.is_some(), "{error}");
+        assert!(error.message.contains("/full: No space left") && error.help.is_some(), "{error}");
     }
 }

@@ -138,9 +138,10 @@ fn conversation(shape: Shape) -> impl Strategy<Value = Trajectory> {
     )
 }
 
-/// Removes ids, which an import generates.
+/// Removes ids and the place in the file, which an import generates.
 fn plain(rows: Vec<Trajectory>) -> Vec<Trajectory> {
-    rows.into_iter().map(|row| Trajectory { id: String::new(), problem_id: String::new(), ..row }).collect()
+    let plain = |row| Trajectory { id: String::new(), problem_id: String::new(), parents: Vec::new(), ..row };
+    rows.into_iter().map(plain).collect()
 }
 
 const EVERYTHING: Shape = Shape { ids: true, words: true, reasoning: true, mistakes: true };
@@ -241,8 +242,14 @@ proptest! {
         prop_assert_eq!(omissions.counts().count(), 0);
         // `jsonl` takes the name of the source from its options, so it keeps the column of that name.
         let meta = (!parquet).then(|| r#"{"source":"n"}"#.to_string());
-        let expected: Vec<Problem> =
-            problems.into_iter().map(|problem| Problem { meta: meta.clone(), ..problem }).collect();
+        let place = |i: usize| {
+            let file = file.file_name().unwrap().to_string_lossy();
+            vec![format!("{file}:{}", i + 1)]
+        };
+        let problems = problems.into_iter().enumerate();
+        let expected: Vec<Problem> = problems
+            .map(|(i, problem)| Problem { meta: meta.clone(), parents: place(i), ..problem })
+            .collect();
         prop_assert_eq!(back(&file, read_as).problems, expected);
     }
 }

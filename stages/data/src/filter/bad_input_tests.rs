@@ -21,6 +21,13 @@ fn three_rows() -> Vec<Trajectory> {
         token_ids: vec![i, 7],
         loss_mask: vec![false, true],
         turn: vec![0, 0],
+        logprobs: Some(vec![0.0, -1.0]),
+        entropies: Some(vec![0.0, 0.5]),
+        weights_version: Some(vec![0, 0]),
+        advantages: Some(vec![0.0, 1.0]),
+        restarts: vec![1, 1],
+        step_labels: Some(vec![0.0, 1.0]),
+        step_scores: Some(vec![0.5, 0.5]),
         step_ends: vec![1, 2],
         turn_rewards: vec![0.5, 1.0],
         rewards: [("answer".to_string(), 1.0), ("length".to_string(), 0.0)].into(),
@@ -202,10 +209,13 @@ fn a_full_disk_is_retryable_and_named() {
     let file = folder.path().join("rows");
     write_trajectories(&file, &three_rows()).unwrap();
     let (files, other) = ([file], folder.path().join("other"));
-    let (full, other) = (Path::new("/dev/full"), other.as_path());
+    // A link: whatever happens to the name, the device stays.
+    let full = folder.path().join("full");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let (full, other) = (full.as_path(), other.as_path());
     for outputs in [[full, other], [other, full]] {
         let error = filter_files(&rules([json!("format")]), &files, RowErrorPolicy::Fail, outputs).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
-        assert!(error.to_string().contains("/dev/full: No space left") && error.help.is_some(), "{error}");
+        assert!(error.to_string().contains("/full: No space left") && error.help.is_some(), "{error}");
     }
 }
