@@ -65,7 +65,15 @@ fn weights_of_several_epochs_with_held_out_problems_are_pinned() {
         "epochs": 2, "batch_pairs": 5, "micro_batch_tokens": 200, "validation_share": 0.2, "validate_every": 4,
         "checkpoint_every": 3, "optimizer": {"learning_rate": 1e-2}, "keep": "best", "seed": 3,
     });
-    expect(&options, &[&preferences(30, 5, 2)], &[], ["", ""]);
+    expect(
+        &options,
+        &[&preferences(30, 5, 2)],
+        &[],
+        [
+            "bcad5aada8f6ebdce72381a2bca09469f32572eae21479f7609fa87e2533ab49",
+            "4de1ad6c2d292176879a7d4c3373ea2dcbe6ede2ec5907364315f5ac2525800d",
+        ],
+    );
 }
 
 #[test]
@@ -76,5 +84,13 @@ fn weights_with_a_validation_input_and_omitted_pairs_are_pinned() {
     });
     let mut one = preferences(25, 60, 4);
     one.remove(7);
-    expect(&options, &[&one, &preferences(10, 9, 6)], &preferences(8, 9, 8), ["", ""]);
+    expect(
+        &options,
+        &[&one, &preferences(10, 9, 6)],
+        &preferences(8, 9, 8),
+        [
+            "8a4a841592970f856b084c3fdc775e4b6630d19a3a61073637fbf1ef1020fd94",
+            "e806cd2066bc542180d0155c0c9d60253b55d589297ca52897df6145dd7fe747",
+        ],
+    );
 }
