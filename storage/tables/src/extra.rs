@@ -76,7 +76,7 @@ impl ExtraColumns {
             restarts: uses("restarts"),
             answer_check: uses("correct"),
             meta: uses("meta"),
-            parents: uses("parents"),
+            parents: uses("parents") && batch.column_by_name("problem_id").is_none(),
         }
     }
     /// Returns the union of both.

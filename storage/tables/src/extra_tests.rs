@@ -165,3 +165,11 @@ fn fields_of_other_writers_are_found_by_name() {
     let read = read_problems(&path).unwrap();
     assert_eq!(read[0].messages, [Message { tool_call_id: Some("i".into()), ..user_message("x") }]);
 }
+
+#[test]
+fn parents_of_trajectories_are_no_additional_column() {
+    let row = Trajectory { id: "a".into(), parents: vec!["p".into()], ..Trajectory::default() };
+    let extra = ExtraColumns::default();
+    let batch = encode_rows(&[&row], &Trajectory::schema(extra), extra).unwrap();
+    assert_eq!(ExtraColumns::of_batch(&batch), extra);
+}

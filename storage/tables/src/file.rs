@@ -13,8 +13,10 @@ use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainyard_core::error::io_error;
@@ -174,7 +176,9 @@ impl BatchReader {
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         // The reader's own schema lacks the file's metadata.
         let mut schema = builder.schema().clone();
-        let mut builder = builder.with_batch_size(BATCH_ROWS).with_offset(part.offset);
+        // Rows of other groups would be skipped page by page.
+        let (groups, offset) = groups_of(builder.metadata(), part);
+        let mut builder = builder.with_row_groups(groups.collect()).with_batch_size(BATCH_ROWS).with_offset(offset);
         if let Some(limit) = part.limit {
             builder = builder.with_limit(limit);
         }
@@ -221,6 +225,24 @@ impl Iterator for BatchReader {
 fn open(source: &TableSource) -> Result<ParquetRecordBatchReaderBuilder<TableBytes>> {
     let bytes = source.open()?;
     source.decode(|| ParquetRecordBatchReaderBuilder::try_new(bytes))
+}
+
+/// Returns the row groups that have the rows of a part, and the number of rows to skip in the first of them.
+fn groups_of(metadata: &ParquetMetaData, part: &ReadSlice<'_>) -> (Range<usize>, usize) {
+    let rows = |group: &RowGroupMetaData| usize::try_from(group.num_rows()).unwrap_or(0);
+    let groups = metadata.row_groups();
+    let (mut first, mut offset) = (0, part.offset);
+    while let Some(group) = groups.get(first).filter(|group| rows(group) <= offset) {
+        offset -= rows(group);
+        first += 1;
+    }
+    let (mut end, mut reached) = (first, 0);
+    let wanted = part.limit.map_or(usize::MAX, |limit| offset.saturating_add(limit));
+    while let Some(group) = groups.get(end).filter(|_| reached < wanted) {
+        reached += rows(group);
+        end += 1;
+    }
+    (first..end, offset)
 }
 
 /// Writes batches as one file. Returns the number of rows.
