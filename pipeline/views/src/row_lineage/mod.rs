@@ -3,7 +3,7 @@
 //! Rows are linked by ids: a kept row has the id of its source, `parents` names the rows that a row was made from,
 //! `problem_id` its problem, `rollout` the rollout of a result, `fork_of` the rollout before a fork. The links of a row
 //! lead to the inputs of its stage, or to another output of it. Only columns with ids are read of a table, and those in
-//! [`SHOWN`] of a row that is shown.
+//! `SHOWN` of a row that is shown.
 
 mod descendants;
 mod row;

@@ -2,7 +2,7 @@
 //!
 //! Polars reads the SQL (`polars-sql`) and computes the result in memory. Of the tables, only the columns that the
 //! statement needs are read. The order of the rows is a function of the tables: all steps keep the order of their
-//! input ([`plan`]). Joins are counted before they are made ([`joins`]).
+//! input (`plan`). Joins are counted before they are made (`joins`).
 
 mod conditions;
 mod joins;

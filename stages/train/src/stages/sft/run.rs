@@ -1,6 +1,6 @@
 //! Runs the training loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
 //!
-//! The batches of all steps follow from lengths, budget and seed ([`SftPlan`]), so a run that resumes from the step
+//! The batches of all steps follow from lengths, budget and seed (`SftPlan`), so a run that resumes from the step
 //! number of a checkpoint produces the same bytes. A step reads the examples of its batch from their file. The input
 //! model is measured first and kept if no step gives a lower loss.
 
