@@ -2,7 +2,7 @@
 default:
     @just --list
 
-# The checks that every change must pass, and a third of the long ones; `just ci --all` runs all (docs/contributing).
+# The checks that every change must pass, and a quarter of the long ones; `just ci --all` runs all (docs/contributing).
 ci *steps:
     bash .ci/run {{steps}}
 
@@ -28,7 +28,7 @@ package:
 test:
     cargo test --workspace
 
-# Fuzz a target (workflow, expression, journal, manifest) for some minutes.
+# Fuzz a target (fuzz/README.md) for some minutes.
 fuzz TARGET MINUTES:
     fuzz/run {{TARGET}} {{MINUTES}}
 
@@ -45,6 +45,11 @@ recipes:
 schedules ticks="1000":
     cargo build --release
     bash benches/schedules.sh "${CARGO_TARGET_DIR:-target}/release/trainyard" {{ticks}}
+
+# Two daemons with a thousand schedules among kills, a dead bucket and half-open clients: no tick is late.
+soak seconds="600":
+    cargo build --release
+    python3 benches/soak.py "${CARGO_TARGET_DIR:-target}/release/trainyard" --seconds {{seconds}}
 
 # Engine, attempts and an S3 server are killed at random moments: nothing is lost, nothing differs.
 kills rounds="200":

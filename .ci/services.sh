@@ -1,4 +1,4 @@
-# Functions that start the object stores of the tests. Sourced by .ci/steps/tests.
+# Functions that start the object stores and the browser of the tests. Sourced by .ci/steps/tests and .ci/steps/browser.
 
 # Starts an S3 server and sets TRAINYARD_TEST_S3, TRAINYARD_TEST_WEED and the variables of clients.
 start_s3() {
@@ -48,4 +48,25 @@ start_azure() {
   echo "the Azure emulator did not come up:"
   cat "$scratch/azurite.log"
   exit 1
+}
+
+# Installs Chromium with its driver if they are missing, and sets TRAINYARD_TEST_BROWSER. Sets TRAINYARD_TEST_AXE where
+# npm fetches axe-core, which stays in a cache.
+start_browser() {
+  local axe=axe-core@4.14.1 cache
+  if ! { [ -x /usr/bin/chromium ] || [ -x /usr/bin/google-chrome ]; } || [ ! -x /usr/bin/chromedriver ]; then
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || ! has_network; then
+      lacks "Chromium, or root with apt-get and a network" "no page is opened in a browser"
+      return 1
+    fi
+    local install=(apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends chromium chromium-driver)
+    DEBIAN_FRONTEND=noninteractive "${install[@]}" >/dev/null || {
+      apt-get update -q >/dev/null
+      DEBIAN_FRONTEND=noninteractive "${install[@]}" >/dev/null
+    } || { echo "apt-get cannot install chromium and chromium-driver"; exit 1; }
+  fi
+  export TRAINYARD_TEST_BROWSER=1
+  cache="${XDG_CACHE_HOME:-$HOME/.cache}/trainyard-npm/$axe"
+  [ -e "$cache/node_modules/axe-core/axe.min.js" ] || fetch_npm "$cache" "$axe" || return 0
+  export TRAINYARD_TEST_AXE="$cache/node_modules/axe-core/axe.min.js"
 }

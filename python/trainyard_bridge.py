@@ -837,8 +837,9 @@ def serve(
     """Answers requests over HTTP until it is interrupted: `{kind: http, url: "http://127.0.0.1:PORT/"}`.
 
     The port 0 takes a free one; the first line of the standard error says which. Other machines reach the server only
-    if `host` says so (`0.0.0.0`); then give a `token`, which they send as `api_key`. Functions run one at a time, as in
-    a program, unless `parallel` says that they may run together. A session that nobody asks anything for `keep` seconds
+    if `host` says so (`0.0.0.0`), which needs a `token`; they send it as `api_key`. Without a token, requests must name
+    this machine in `Host` and come from no page of another origin. Functions run one at a time, as in a program, unless
+    `parallel` says that they may run together. A session that nobody asks anything for `keep` seconds
     is forgotten. Started by Trainyard as a program, it does what `run()` does. Otherwise it needs `trainyard_serve.py`.
     """
     if _output is not None:

@@ -21,6 +21,16 @@ bridge._own_files.add(__file__)
 
 # Bytes of a request.
 MOST = 64 << 20
+# Parts whose operations are kept; those of a part that was dropped are made again when it asks.
+PARTS = 1000
+# Names of this machine in `Host` and `Origin`.
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+
+
+def is_local(host: str) -> bool:
+    """Whether a host, with or without a port, is a name of this machine."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host) in LOCAL
 
 
 class Refusal(Exception):
@@ -55,13 +65,26 @@ class Server:
         given = {"name": told.get("name", ""), "options": told.get("options"), "seed": told.get("seed", 0)}
         key = json.dumps([told.get("role", ""), given], sort_keys=True)
         with self.lock:
-            if key not in self.parts:
+            known = self.parts.pop(key, None)
+            if known is None:
                 before = bridge._served.set(given)
                 try:
-                    self.parts[key] = (given, *bridge._operations(told.get("role", "")))
+                    known = (given, *bridge._operations(told.get("role", "")))
                 finally:
                     bridge._served.reset(before)
+            # The last one of the map is the one that was used last.
+            self.parts[key] = known
+            if len(self.parts) > PARTS:
+                self.forget()
         return key
+
+    def forget(self) -> None:
+        """Drops the part that has asked nothing for the longest time and has no session."""
+        busy = {key for key, _ in self.sessions}
+        idle = next((key for key in list(self.parts)[:-1] if key not in busy), None)
+        if idle is None:
+            raise Refusal(503, f"more than {PARTS} parts have sessions")
+        del self.parts[idle]
 
     def answer(self, line: Any) -> bytes:
         """The line that answers a line. Raises `Refusal` for what is no request, or of a session that is gone."""
@@ -73,6 +96,8 @@ class Server:
             raise Refusal(400, "a request has `id`, `op` and `hello`")
         try:
             key = self.part(line["hello"])
+        except Refusal:
+            raise
         except Exception as error:
             return bridge._encoded({"id": line["id"], "error": bridge._raised(error)})
         if "session" in line:
@@ -85,6 +110,8 @@ class Server:
                 version = line.get("protocol")
                 raise RuntimeError(f"this bridge speaks version {bridge.PROTOCOL} of the protocol, not {version}")
             more = self.parts[self.part(line)][2]
+        except Refusal:
+            raise
         except Exception as error:
             return bridge._encoded({"type": "error", "error": {"type": type(error).__name__, "message": str(error)}})
         return bridge._encoded({"type": "ready", "protocol": bridge.PROTOCOL, "repeats": True, **more})
@@ -135,6 +162,8 @@ class Server:
             for place in old:
                 del self.sessions[place]
         for key, session in old:
+            if key not in self.parts:
+                continue
             self.run(key, {"id": 0, "op": "close", "session": session})
 
 
@@ -155,16 +184,31 @@ def handler(known: Server, token: Optional[str]) -> Any:
                 self.say(200, known.answer(self.line()))
             except Refusal as refusal:
                 # What was not read must not be taken for the next request.
-                self.close_connection = refusal.status in (401, 411, 413)
+                self.close_connection = refusal.status in (401, 403, 411, 413, 415)
                 self.say(refusal.status, bridge._encoded({"error": str(refusal)}))
             except (LookupError, TypeError, ValueError, RecursionError) as error:
                 self.say(400, bridge._encoded({"error": f"this is no request: {error!r}"}))
 
+        def admit(self) -> None:
+            """Refuses requests without the token. Without one, a web page must not use the server: neither one whose
+            domain leads to this machine, which its browser names in `Host`, nor one of another origin."""
+            if token is not None:
+                shown = self.headers.get("Authorization", "")
+                if not hmac.compare_digest(shown.encode(), f"Bearer {token}".encode()):
+                    raise Refusal(401, "the key is not the one of this server")
+            else:
+                origin = self.headers.get("Origin")
+                if not is_local(self.headers.get("Host", "")):
+                    raise Refusal(403, "the request names another host: use http://127.0.0.1, or give a token")
+                if origin is not None and not is_local(origin.partition("://")[2]):
+                    raise Refusal(403, "the request comes from a page of another origin")
+            # Pages send this type to another origin only if the server permits it first, which this one does not.
+            if self.headers.get_content_type() != "application/json":
+                raise Refusal(415, "a request has the content type application/json")
+
         def line(self) -> Any:
             """The request."""
-            shown = self.headers.get("Authorization", "")
-            if token is not None and not hmac.compare_digest(shown.encode(), f"Bearer {token}".encode()):
-                raise Refusal(401, "the key is not the one of this server")
+            self.admit()
             length = self.headers.get("Content-Length", "")
             if not (length.isascii() and length.isdigit()):
                 raise Refusal(411, "a request says how long it is")
@@ -203,8 +247,8 @@ def listen(port: int, host: str, token: Optional[str], known: Server) -> None:
             socketserver.TCPServer.server_bind(self)
             self.server_name, self.server_port = host, self.server_address[1]
 
-    if token is None and not (host.startswith("127.") or host in ("localhost", "::1")):
-        print("Anybody who reaches this server may use it: give a token.", file=sys.stderr)
+    if not token and not (host.startswith("127.") or host in ("localhost", "::1")):
+        raise ValueError(f"{host} is reachable from the network: give a token, or listen on 127.0.0.1")
     with Listener((host, port), handler(known, token)) as server:
         print(f"listening for Trainyard at http://{host}:{server.server_address[1]}/", file=sys.stderr, flush=True)
         try:

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::path::Path;
 use trainyard_core::{Digest, Error, Result};
 use trainyard_spec::compile::{CompileRequest, compile};
-use trainyard_spec::site::{self, ExecutorOptions, SitePool, Site, SiteContext};
+use trainyard_spec::site::{self, ExecutorOptions, Site, SiteContext, SitePool};
 use trainyard_spec::{Diagnostic, FileSystem, Sources, draw};
 
 /// Two files in memory; every other name is missing.

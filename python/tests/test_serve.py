@@ -15,6 +15,7 @@ import time
 import unittest
 from pathlib import Path
 from typing import Any, Optional
+from unittest import mock
 
 FOLDER = Path(__file__).resolve().parent.parent
 
@@ -54,7 +55,7 @@ class Serving:
     def send(self, body: bytes, headers: Optional[dict[str, str]] = None) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request("POST", "/", body, headers or {})
+            connection.request("POST", "/", body, {"Content-Type": "application/json", **(headers or {})})
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
         finally:
@@ -142,11 +143,12 @@ class Requests(unittest.TestCase):
                 self.assertEqual((status, list(said)), (400, ["error"]), body[:20])
             broken = {"id": 1, "hello": about("reward"), "op": "score", "session": [1]}
             self.assertEqual(server.ask(broken)[0], 400)
+            head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
-                raw.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999\r\n\r\n")
+                raw.sendall(head + b"Content-Length: 99999999999\r\n\r\n")
                 self.assertTrue(raw.recv(1000).startswith(b"HTTP/1.1 413"))
             with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
-                raw.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+                raw.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
                 self.assertTrue(raw.recv(1000).startswith(b"HTTP/1.1 411"))
             self.assertEqual(server.ask(hello("reward"))[0], 200, "it goes on")
 
@@ -155,6 +157,46 @@ class Requests(unittest.TestCase):
             self.assertEqual(server.ask(hello("reward"))[0], 401)
             self.assertEqual(server.ask(hello("reward"), {"Authorization": "Bearer tahini"})[0], 401)
             self.assertEqual(server.ask(hello("reward"), {"Authorization": "Bearer sesame"})[0], 200)
+
+    def test_pages_of_the_web_are_refused(self) -> None:
+        with Serving(REWARDS) as server:
+            for headers, status in [
+                ({"Host": "evil.example"}, 403),
+                ({"Host": "127.0.0.1.evil.example:80"}, 403),
+                ({"Origin": "https://evil.example"}, 403),
+                ({"Origin": "null"}, 403),
+                ({"Content-Type": "text/plain"}, 415),
+                ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+                ({"Content-Type": "application/json; charset=utf-8"}, 200),
+                ({"Origin": "http://localhost:3000"}, 200),
+                ({"Host": "[::1]:80"}, 200),
+            ]:
+                self.assertEqual(server.ask(hello("reward"), headers)[0], status, headers)
+
+    def test_a_network_needs_a_token(self) -> None:
+        program = "import trainyard_bridge as ty\nty.serve(0, host='0.0.0.0')\n"
+        done = subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(FOLDER)}, capture_output=True,
+            text=True, timeout=60,
+        )
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("give a token", done.stderr)
+
+    def test_parts_without_sessions_are_forgotten(self) -> None:
+        sys.path.insert(0, str(FOLDER))
+        import trainyard_serve
+
+        known = trainyard_serve.Server(False, 1.0)
+        with (
+            mock.patch.object(trainyard_serve.bridge, "_operations", return_value=({}, {})),
+            mock.patch.object(trainyard_serve, "PARTS", 3),
+        ):
+            kept = known.part(about("environment"))
+            known.sessions[(kept, "a-1")] = trainyard_serve.Session()
+            for number in range(20):
+                last = known.part(about("reward", options=number))
+            self.assertEqual(len(known.parts), 3)
+            self.assertTrue(kept in known.parts and last in known.parts)
 
     def test_only_this_machine_reaches_it_unless_it_says_so(self) -> None:
         with Serving(REWARDS) as server:

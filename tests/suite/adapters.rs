@@ -2,8 +2,8 @@
 //! once.
 
 use crate::kit::Sandbox;
+use crate::python_programs::{python_with, succeeds};
 use std::collections::BTreeSet;
-use std::process::Command;
 
 const CHAIN: &str = r#"
 version: 1
@@ -153,16 +153,9 @@ fn a_model_that_memory_cannot_hold_is_refused_before_anything_runs() {
     check("2GiB", "steps: 1, adapter: {rank: 16}, micro_batch_tokens: 4096").code(2).says("micro_batch_tokens");
 }
 
-/// Returns a Python with torch, transformers and peft, if the environment names one.
-fn peers() -> Option<String> {
-    std::env::var("TRAINYARD_TEST_TRANSFORMERS").ok().filter(|python| !python.is_empty())
-}
-
 #[test]
 fn peft_loads_what_is_written_and_answers_the_same_tokens_and_the_other_way_round() {
-    let Some(python) = peers() else {
-        return crate::kit::skipped("TRAINYARD_TEST_TRANSFORMERS names no Python with torch, transformers and peft");
-    };
+    let Some(python) = python_with("torch, transformers and peft", "TRAINYARD_TEST_TRANSFORMERS") else { return };
     let s = trained();
     for stage in ["base", "rl"] {
         s.run(&["artifacts", "export", &format!("latest/{stage}/model"), stage]).code(0);
@@ -171,10 +164,7 @@ fn peft_loads_what_is_written_and_answers_the_same_tokens_and_the_other_way_roun
     let table = "latest/evaluation/trajectories";
     s.run(&["artifacts", "export", table, "played.jsonl", "--columns", columns]).code(0);
     s.write("peers.py", include_str!("adapters_peers.py"));
-    let run = |mode: &str| {
-        let output = Command::new(&python).arg("peers.py").arg(mode).current_dir(s.path(".")).output().unwrap();
-        assert!(output.status.success(), "{mode}: {}", String::from_utf8_lossy(&output.stderr));
-    };
+    let run = |mode: &str| succeeds(&python, &s, &["peers.py", mode]);
     run("compare");
     // An adapter that PEFT made and saved, on the same base.
     run("make");

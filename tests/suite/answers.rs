@@ -35,17 +35,12 @@ fn talker(body: &Value, _: usize) -> MockResponse {
 
 fn sandbox() -> Sandbox {
     let s = Sandbox::new();
-    let row = |(question, answer, _): &(&str, &str, &str)| {
-        format!("{}\n", json!({"prompt": [{"role": "user", "content": question}], "answer": answer}))
+    let row = |(question, answer, _): (&str, &str, &str)| {
+        let prompt = json!([{"role": "user", "content": question}]);
+        json!({"prompt": prompt, "answer": answer})
     };
-    s.write("questions.jsonl", TALKS.iter().map(row).collect::<String>());
+    s.write_rows("questions.jsonl", TALKS.map(row));
     s
-}
-
-fn metrics(s: &Sandbox) -> Value {
-    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
-    let stages = shown["stages"].as_array().unwrap();
-    stages.iter().find(|found| found["stage"] == "evaluate").unwrap()["metrics"].clone()
 }
 
 /// Returns the rows of the evaluation as text and as JSON.
@@ -64,7 +59,7 @@ fn answers_in_sentences_are_read_and_what_was_compared_is_kept() {
     let s = sandbox();
     s.write("weather.yaml", FILE.replace("URL", served.url()).replace(", EXTRACT", ""));
     s.run(&["run", "weather.yaml"]).code(0);
-    let found = metrics(&s);
+    let found = s.metrics("evaluate");
     let names = ["accuracy", "unreadable_answers", "unreadable_answers_talker"];
     assert_eq!(names.map(|name| &found[name]), [&json!(0.5), &json!(0.25), &json!(0.25)], "{found}");
 
@@ -97,7 +92,7 @@ fn option_extract_decides_which_answers_are_read() {
         let file = FILE.replace("URL", served.url()).replace("EXTRACT", &format!("extract: {option}"));
         s.write("weather.yaml", file);
         s.run(&["run", "weather.yaml"]).code(0);
-        let found = metrics(&s);
+        let found = s.metrics("evaluate");
         let values = [&found["accuracy"], &found["unreadable_answers"]];
         assert_eq!(values, [&json!(accuracy), &json!(unreadable)], "{option}: {found}");
     }

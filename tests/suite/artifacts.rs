@@ -1,6 +1,7 @@
 //! Inspection of artifacts: list, show, query, export.
 
 use crate::kit::{Sandbox, wait_for};
+use crate::processes::kill;
 
 const PROBLEMS: &str = r#"
 version: 1
@@ -128,8 +129,7 @@ fn the_process_of_a_statement_dies_with_its_command() {
     };
     wait_for("the statement's process", 20, || !worker().is_empty());
     let worker = worker();
-    command.kill().unwrap();
-    command.wait().unwrap();
+    kill(&mut command);
     // A zombie process has no command line.
     wait_for("its end", 10, || std::fs::read(format!("/proc/{worker}/cmdline")).unwrap_or_default().is_empty());
 }

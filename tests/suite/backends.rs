@@ -60,9 +60,7 @@ stages:
 
 fn metrics(s: &Sandbox, backend: &str, stage: &str) -> Value {
     s.run(&["run", "backends.yaml", "-p", &format!("backend={backend}")]).code(0);
-    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
-    let stages = shown["stages"].as_array().unwrap();
-    stages.iter().find(|found| found["stage"] == stage).unwrap()["metrics"].clone()
+    s.metrics(stage)
 }
 
 #[test]

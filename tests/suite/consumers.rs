@@ -2,6 +2,7 @@
 //! `datasets`, `polars`, `pandas`, `duckdb`, `torch`, `transformers`, `trl` and `verl`, these programs themselves.
 
 use crate::kit::Sandbox;
+use crate::python_programs::python_with;
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -91,7 +92,7 @@ const TABLES: [&str; 9] = [
 ];
 
 /// Returns conversations with tools of different parameters.
-fn chats() -> String {
+fn chats() -> Vec<Value> {
     let tool = |name: &str, of: &str| {
         let parameters = json!({"type": "object", "properties": {of: {"type": "string"}}});
         json!({"type": "function", "function": {"name": name, "parameters": parameters}})
@@ -106,17 +107,17 @@ fn chats() -> String {
             {"role": "tool", "tool_call_id": format!("c{i}"), "content": "7"},
             {"role": "assistant", "content": "7"},
         ]);
-        json!({"messages": messages, "tools": [tool("weather", "city"), tool("add", "numbers")]}).to_string() + "\n"
+        json!({"messages": messages, "tools": [tool("weather", "city"), tool("add", "numbers")]})
     };
     (0..6).map(row).collect()
 }
 
-fn solutions() -> String {
+fn solutions() -> Vec<Value> {
     let row = |i: usize| {
         let solution = format!("{i}+1 = <<{i}+1={}>>{}\nThen 2*3 = <<2*3=6>>6\nA: 6", i + 1, i + 1);
         let truth = format!("{i}+1 = <<{i}+1={}>>{}\nA: 6", i + 1, i + 1);
         let graded = json!({"is_correct": true, "solution": solution});
-        json!({"question": format!("Ann has {i}?"), "ground_truth": truth, "a": graded}).to_string() + "\n"
+        json!({"question": format!("Ann has {i}?"), "ground_truth": truth, "a": graded})
     };
     (1..7).map(row).collect()
 }
@@ -124,8 +125,8 @@ fn solutions() -> String {
 fn made() -> Sandbox {
     let s = Sandbox::new();
     s.write("consumers.yaml", CHAIN);
-    s.write("chats.jsonl", chats());
-    s.write("solutions.jsonl", solutions());
+    s.write_rows("chats.jsonl", chats());
+    s.write_rows("solutions.jsonl", solutions());
     s.run(&["run", "consumers.yaml"]).code(0);
     for (artifact, to, how) in EXPORTS {
         s.run(&[&["artifacts", "export", &format!("latest/{artifact}"), to][..], how].concat()).code(0);
@@ -133,14 +134,10 @@ fn made() -> Sandbox {
     s
 }
 
-fn lines(s: &Sandbox, name: &str) -> Vec<Value> {
-    s.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[test]
 fn exports_have_the_forms_of_their_readers_and_come_back() {
     let s = made();
-    let kept = lines(&s, "trl-sft/train.jsonl");
+    let kept = s.read_rows("trl-sft/train.jsonl");
     let messages: Vec<&Value> = kept.iter().flat_map(|row| row["messages"].as_array().unwrap()).collect();
     let calling: Vec<&&Value> = messages.iter().filter(|m| m.get("tool_calls").is_some()).collect();
     assert!(calling.len() >= kept.len(), "every demonstration calls");
@@ -149,7 +146,7 @@ fn exports_have_the_forms_of_their_readers_and_come_back() {
         assert!(!message["content"].as_str().unwrap().contains("<tool_call>"), "{message}");
     }
     assert!(messages.iter().any(|m| m["weight"] == 0), "a mistake is no example");
-    for row in lines(&s, "trl-tokens/train.jsonl") {
+    for row in s.read_rows("trl-tokens/train.jsonl") {
         let list = |name: &str| row[name].as_array().unwrap().clone();
         let (ids, labels, masks) = (list("input_ids"), list("labels"), list("assistant_masks"));
         assert!(ids.len() == labels.len() && masks.contains(&json!(1)) && masks.contains(&json!(0)));
@@ -158,9 +155,9 @@ fn exports_have_the_forms_of_their_readers_and_come_back() {
             assert_eq!(*label, expected);
         }
     }
-    let pairs = lines(&s, "trl-preference/train.jsonl");
+    let pairs = s.read_rows("trl-preference/train.jsonl");
     assert!(pairs.iter().all(|row| row["chosen"][0]["role"] == "assistant" && row["chosen"] != row["rejected"]));
-    let steps = lines(&s, "trl-steps/train.jsonl");
+    let steps = s.read_rows("trl-steps/train.jsonl");
     assert!(steps.iter().all(|row| row["labels"].as_array().unwrap().contains(&json!(true))), "{steps:?}");
     // The way back through workflows: `data/import` turns the files into the exported rows.
     let said = "messages,tools,turns,tool_calls,answer";
@@ -219,9 +216,7 @@ fn folders_have_cards_and_mistakes_say_what_to_do() {
 
 #[test]
 fn their_readers_take_them() {
-    let Some(python) = std::env::var("TRAINYARD_TEST_CONSUMERS").ok().filter(|python| !python.is_empty()) else {
-        return crate::kit::skipped("TRAINYARD_TEST_CONSUMERS names no Python with datasets, trl, verl, …");
-    };
+    let Some(python) = python_with("datasets, trl, verl, …", "TRAINYARD_TEST_CONSUMERS") else { return };
     let s = made();
     for table in TABLES {
         let to = format!("artifacts/{}", table.replace('/', "-"));

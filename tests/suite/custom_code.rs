@@ -1,7 +1,9 @@
 //! Rewards and filter rules that are custom programs: their digests, their output in a run, and a run whose program
 //! fails.
 
-use crate::kit::{Sandbox, python, repository};
+use crate::kit::{Sandbox, repository};
+use crate::python_programs::python_sandbox;
+use crate::rewarded;
 
 const CHATS: &str = r#"
 version: 1
@@ -31,32 +33,9 @@ def is_polite(episode):
 ty.run()
 "#;
 
-/// A stage of `rl` whose reward favors short answers.
-const RL: &str = r#"
-version: 1
-name: own
-stages:
-  problems:
-    uses: data/synthesize
-    with: {method: procedural, seed: 1, splits: {demonstrations: {levels: {1: 40}}, rl: {levels: {1: 8}}}}
-  base:
-    uses: model/init
-    with:
-      {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 2, heads: 2, intermediate_size: 64,
-          seed: 1}
-  rl:
-    uses: rl
-    with:
-      model: ${{ stages.base.model }}
-      problems: ${{ stages.problems.problems }}
-      rewards:
-        - {kind: expression, value: "1 - tokens / 100"}
-        - {kind: process, name: terse, command: [python3, my_reward.py], timeout: 20s}
-      filters: []
-      steps: 2
-      problems_per_step: 2
-      rollout: {group_size: 4, max_turn_tokens: 24}
-"#;
+/// Rewards that favor short answers.
+const REWARDS: &str = "[{kind: expression, value: \"1 - tokens / 100\"}, \
+    {kind: process, name: terse, command: [python3, my_reward.py], timeout: 20s}]";
 
 const REWARD: &str = r#"
 import trainyard_bridge as ty
@@ -84,10 +63,7 @@ fn chats(s: &Sandbox) {
 
 #[test]
 fn a_program_and_its_files_are_sources_and_what_it_prints_is_the_log() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     chats(&s);
     s.run(&["run", "own.yaml"]).code(0).says("kept 2");
     s.run(&["logs", "latest", "polite"]).code(0).prints("judging please help");
@@ -112,17 +88,14 @@ fn mistakes_in_a_command_are_found_before_the_run() {
     s.run(&["check", "own.yaml"]).code(2).says("the command is empty").says("command: [python3, my_reward.py]");
     s.write("own.yaml", CHATS.replace("options: {least: 1}", "timeout: 30"));
     s.run(&["check", "own.yaml"]).code(2).says("timeout");
-    s.write("rl.yaml", RL.replace("1 - tokens / 100", "1 - token / 100"));
+    s.write("rl.yaml", rewarded::workflow(&REWARDS.replace("tokens", "token")));
     s.write("my_reward.py", REWARD);
     s.run(&["check", "rl.yaml"]).code(2).says("unknown name `token`").says("tool_calls");
 }
 
 #[test]
 fn an_exception_is_shown_with_its_traceback_and_an_outage_is_no_verdict() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     chats(&s);
     s.write("words.py", "polite = [1]\n");
     s.run(&["run", "own.yaml"]).code(1).says("TypeError").says("in is_polite");
@@ -136,10 +109,7 @@ fn an_exception_is_shown_with_its_traceback_and_an_outage_is_no_verdict() {
 /// Names of files and decoded bytes may hold lone surrogates, which JSON texts must not.
 #[test]
 fn a_lone_surrogate_is_an_error_of_its_episode() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     chats(&s);
     let reason = r#"return ty.Verdict(False, b"caf\xe9".decode("utf-8", "surrogateescape"))"#;
     s.write("my_rule.py", RULE.replace("return found", &format!("{reason}\n    return found")));
@@ -150,10 +120,7 @@ fn a_lone_surrogate_is_an_error_of_its_episode() {
 
 #[test]
 fn time_of_a_start_is_an_option() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     chats(&s);
     s.write("my_rule.py", format!("import time\ntime.sleep(3)\n{RULE}"));
     let with = |options: &str| s.write("own.yaml", CHATS.replace("options: {least: 1}", options));
@@ -167,11 +134,8 @@ fn time_of_a_start_is_an_option() {
 
 #[test]
 fn rl_practices_what_a_python_function_says() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
-    s.write("rl.yaml", RL);
+    let Some(s) = python_sandbox() else { return };
+    s.write("rl.yaml", rewarded::workflow(REWARDS));
     s.write("my_reward.py", REWARD);
     s.run(&["run", "rl.yaml"]).code(0);
     let query = "select count(rewards_terse), count(*) from self where rewards_expression <= 1";
@@ -197,10 +161,7 @@ fn init_writes_the_bridge_and_nothing_over_it() {
 /// measured model.
 #[test]
 fn the_shipped_workflow_learns_with_tools_and_a_reward_in_python() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     let workflows = repository().join("workflows");
     s.write("custom-code.yaml", std::fs::read_to_string(workflows.join("custom-code.yaml")).unwrap());
     for name in ["chats.jsonl", "practice.jsonl", "test.jsonl", "shop_tools.py", "shop_reward.py"] {

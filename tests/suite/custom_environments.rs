@@ -1,6 +1,7 @@
 //! Tools and environments that are custom programs: checked against the rules, tried, and played in a run.
 
-use crate::kit::{Sandbox, skipped};
+use crate::kit::Sandbox;
+use crate::python_programs::python_sandbox;
 use serde_json::{Value, json};
 use trainyard_testkit::chat::{MockChatServer, MockResponse, calls, says};
 
@@ -81,20 +82,22 @@ stages:
       sampling: {max_turn_tokens: 8}
 "#;
 
+/// Writes four problems about the price of pears as `problems.jsonl`.
+pub fn write_problems(s: &Sandbox) {
+    let row = |n: u32| json!({"id": format!("p{n}"), "question": format!("{n} pears?"), "answer": (5 * n).to_string()});
+    s.write_rows("problems.jsonl", (1..=4).map(row));
+}
+
 /// Creates a sandbox; without Python it reports a skip and returns `None`.
+#[track_caller]
 fn shop() -> Option<Sandbox> {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        skipped("there is no python3");
-        return None;
-    }
-    let s = Sandbox::new();
+    let s = python_sandbox()?;
     s.write("shop.py", SHOP);
     s.write("prices.py", "PRICES = {'pear': 5, 'apple': 3}\n");
     s.write("tools.py", TOOLS);
     s.write("script.yaml", SCRIPT);
     s.write("own.yaml", WORKFLOW);
-    let row = |n: u32| json!({"id": format!("p{n}"), "question": format!("{n} pears?"), "answer": (5 * n).to_string()});
-    s.write("problems.jsonl", (1..=4).map(|n| row(n).to_string() + "\n").collect::<String>());
+    write_problems(&s);
     Some(s)
 }
 
@@ -156,7 +159,7 @@ fn custom_tools_and_environments_are_tried_and_played() {
         "    @classmethod\n    def prompt(cls, problem):\n        raise RuntimeError('closed')\n\n    def step(";
     s.write("shop.py", SHOP.replace("    def step(", closed));
     let failed = s.run(&["run", "own.yaml"]).code(1);
-    assert!(format!("{}{}", failed.stdout, failed.stderr).contains("RuntimeError: closed"), "{failed:?}");
+    assert!(failed.output().contains("RuntimeError: closed"), "{failed:?}");
 }
 
 const BOOKS: &str = r#"
@@ -203,17 +206,13 @@ fn guest(body: &Value, _: usize) -> MockResponse {
 
 #[test]
 fn wrong_arguments_of_the_model_are_one_line_of_the_run() {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        skipped("there is no python3");
-        return;
-    }
+    let Some(s) = python_sandbox() else { return };
     let served = MockChatServer::start(guest);
-    let s = Sandbox::new();
     s.write("book.py", BOOKS);
     s.write("booking.yaml", BOOKING.replace("URL", served.url()));
     let asks = ["Book room 1.", "Book room 2.", "Book room 3.", "Look at room 4.", "Look at room 5."];
-    let row = |text: &&str| json!({"prompt": [{"role": "user", "content": text}], "answer": "5"}).to_string() + "\n";
-    s.write("rooms.jsonl", asks.iter().map(row).collect::<String>());
+    let row = |text: &str| json!({"prompt": [{"role": "user", "content": text}], "answer": "5"});
+    s.write_rows("rooms.jsonl", asks.map(row));
     let told = s.run(&["run", "booking.yaml"]).code(0);
     let told = told.says("evaluate: tool book: 3 calls raised ValueError, first: no room red\n");
     let told = told.says("evaluate: tool look: 2 calls raised KeyError, first: 'red'\n");

@@ -1,6 +1,6 @@
 //! Problems, demonstrations and step labels from Python functions, and a process reward model trained on them.
 
-use crate::kit::{Sandbox, python};
+use crate::python_programs::python_sandbox;
 use serde_json::Value;
 
 const OWN: &str = r##"
@@ -56,10 +56,7 @@ stages:
 
 #[test]
 fn a_function_makes_problems_and_another_labels_their_steps() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     s.write("own.py", OWN);
     s.write("own.yaml", WORKFLOW);
     s.run(&["check", "own.yaml"]).code(0);
@@ -82,10 +79,7 @@ fn a_function_makes_problems_and_another_labels_their_steps() {
 /// There are 2 × 2 sums of two numbers below 2. The smaller split draws first and has two of them.
 #[test]
 fn a_level_with_too_few_problems_names_the_splits_that_have_others() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     s.write("own.py", OWN.replace("randrange(50)", "randrange(2)"));
     let splits = "splits: {demonstrations: {levels: {1: 3}}, test: {levels: {1: 2}}}";
     let text = WORKFLOW.replace("splits: {demonstrations: {levels: {1: 12, 2: 4}}, test: {total: 4}}", splits);

@@ -1,6 +1,7 @@
 //! A command that reads and writes rows by Daft, if `TRAINYARD_TEST_DAFT` names a Python that has it.
 
-use crate::kit::{Sandbox, repository, skipped};
+use crate::kit::{Sandbox, repository};
+use crate::python_programs::python_with;
 
 /// Copies the shipped workflow with its program and its chats.
 fn shipped() -> Sandbox {
@@ -19,9 +20,7 @@ fn count(s: &Sandbox, artifact: &str, query: &str) -> u64 {
 
 #[test]
 fn daft_reads_rows_and_its_rows_are_read_by_the_next_stage() {
-    let Some(python) = std::env::var("TRAINYARD_TEST_DAFT").ok().filter(|python| !python.is_empty()) else {
-        return skipped("TRAINYARD_TEST_DAFT names no Python with daft");
-    };
+    let Some(python) = python_with("daft", "TRAINYARD_TEST_DAFT") else { return };
     let s = shipped();
     let python = format!("python={python}");
     s.run(&["run", "daft.yaml", "-p", &python]).code(0);

@@ -4,6 +4,7 @@
 //! readers of its pipes.
 
 use crate::kit::{Ran, Sandbox, ran, wait_for};
+use crate::processes::{kill, signal};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
@@ -120,9 +121,34 @@ fn one_that_is_killed_takes_along_what_it_started() {
     let mut child = attempt.start();
     began(&attempt, "pid");
     assert!(runs(&attempt.s));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(&mut child);
     wait_for("the end of what it started", 10, || !runs(&attempt.s));
+}
+
+/// A process that leaves its session, its parent and its environment still descends from the attempt, which adopts it.
+#[test]
+fn what_hides_from_it_ends_with_it() {
+    let hides = "env -i setsid sh -c 'echo $$ > @new; mv @new @pid; exec sleep 600' > /dev/null 2>&1 < /dev/null &";
+    let waits = "while [ ! -e @pid ]; do sleep 0.05; done";
+    for (end_of_script, code) in [("printf 1 > $OUT/x", 0), ("exit 3", 1)] {
+        let attempt = Attempt::new(&format!("({hides}); {waits}; {end_of_script}"), &nothing());
+        attempt.run().code(code);
+        assert_eq!(attempt.path("failure.json").exists(), code == 1);
+        assert!(!runs(&attempt.s), "it left a process");
+    }
+}
+
+/// Batch systems pass the variables of an attempt to their own processes: `srun`, Ray's watchdog.
+#[test]
+fn what_others_marked_with_its_url_is_spared() {
+    for script in ["printf 1 > $OUT/x", "exit 3"] {
+        let attempt = Attempt::new(script, &nothing());
+        let url = format!("{}#{}", attempt.s.store().display(), attempt.folder);
+        let mut other = Command::new("sleep").arg("600").env("TRAINYARD_ATTEMPT", &url).spawn().unwrap();
+        let ended = ran(attempt.command().env("TRAINYARD_ATTEMPT", &url).output().unwrap());
+        assert!(other.try_wait().unwrap().is_none(), "{script}: it was killed: {ended:?}");
+        kill(&mut other);
+    }
 }
 
 #[test]
@@ -216,10 +242,6 @@ fn it_ends_when_its_run_is_over() {
     assert_eq!(attempt.json("failure.json").unwrap()["unwanted"], true);
 }
 
-fn signal(target: &str) {
-    assert!(Command::new("kill").args(["-TERM", "--", target]).status().unwrap().success());
-}
-
 /// Some systems signal the first process, others its whole group.
 #[test]
 fn sigterm_is_a_loss_that_is_retried() {
@@ -227,7 +249,7 @@ fn sigterm_is_a_loss_that_is_retried() {
         let attempt = Attempt::new(LOOPS, &nothing());
         let child = attempt.command().process_group(0).spawn().unwrap();
         began(&attempt, "began");
-        signal(&if group { format!("-{}", child.id()) } else { child.id().to_string() });
+        signal("-TERM", &if group { format!("-{}", child.id()) } else { child.id().to_string() });
         let message = "stopped by the machine's batch system (SIGTERM)";
         attempt.failed(end(child), "lost", "lost", message);
     }
@@ -244,7 +266,7 @@ fn sigterm_after_a_request_is_what_was_asked_for() {
         let child = attempt.start();
         began(&attempt, "began");
         attempt.ask_to_stop(&request);
-        signal(&child.id().to_string());
+        signal("-TERM", &child.id().to_string());
         attempt.failed(end(child), outcome, kind, "the attempt ");
     }
 }

@@ -11,6 +11,26 @@ fn shipped_schema_is_up_to_date() {
 }
 
 #[test]
+fn every_test_of_the_security_page_exists() {
+    let page = std::fs::read_to_string(repository().join("docs/security.md")).unwrap();
+    let mut named = 0;
+    for entry in page.split("\n  Tests: ").skip(1) {
+        let tests = entry.split("\n- ").next().unwrap().split("\n\n").next().unwrap();
+        for of_file in tests.split(';') {
+            let mut words = of_file.split('`').skip(1).step_by(2);
+            let file = words.next().unwrap();
+            let source = std::fs::read_to_string(repository().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+            for test in words {
+                let found = source.contains(&format!("fn {test}()")) || source.contains(&format!("def {test}("));
+                assert!(found, "docs/security.md names `{test}`, which {file} does not have");
+                named += 1;
+            }
+        }
+    }
+    assert!(named >= 30, "{named} tests");
+}
+
+#[test]
 fn every_shipped_workflow_passes_check() {
     let s = Sandbox::new();
     let folder = repository().join("workflows");

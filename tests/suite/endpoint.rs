@@ -1,7 +1,6 @@
 //! Models served over endpoints: evaluation and rollouts by requests, and unsupported features.
 
 use crate::kit::{Sandbox, skipped};
-use serde_json::Value;
 use std::path::Path;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::endpoint::InferenceServerKind;
@@ -60,19 +59,13 @@ fn rows(s: &Sandbox, output: &str) -> Vec<Trajectory> {
     rows
 }
 
-fn metrics(s: &Sandbox, stage: &str) -> Value {
-    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
-    let stages = shown["stages"].as_array().unwrap();
-    stages.iter().find(|found| found["stage"] == stage).unwrap()["metrics"].clone()
-}
-
 #[test]
 fn an_evaluation_by_requests_is_that_of_the_reference() {
     let s = Sandbox::new();
     let model = model(&s);
     s.write("cpu.yaml", evaluate("{}").replace("      {}\n", ""));
     s.run(&["run", "cpu.yaml"]).code(0);
-    let (expected, accuracy) = (rows(&s, "evaluate/trajectories"), metrics(&s, "evaluate")["accuracy"].clone());
+    let (expected, accuracy) = (rows(&s, "evaluate/trajectories"), s.metrics("evaluate")["accuracy"].clone());
     for (server, name) in [
         (InferenceServerKind::Vllm, "vllm"),
         (InferenceServerKind::Sglang, "sglang"),
@@ -82,7 +75,7 @@ fn an_evaluation_by_requests_is_that_of_the_reference() {
         let backend = format!("backend: {{kind: endpoint, server: {name}, url: \"{}\"}}", served.url());
         s.write("served.yaml", evaluate(&backend));
         s.run(&["run", "served.yaml"]).code(0);
-        assert_eq!(metrics(&s, "evaluate")["accuracy"], accuracy, "{name}");
+        assert_eq!(s.metrics("evaluate")["accuracy"], accuracy, "{name}");
         let found = rows(&s, "evaluate/trajectories");
         assert_eq!(found.len(), expected.len());
         let greedy = |row: &&Trajectory| row.id.contains("/greedy/");
@@ -122,7 +115,7 @@ fn rollouts_by_requests_teach_the_policy() {
         let stage = RL.replace("URL", &served.url()).replace("FOLDER", &folder).replace("OPTIONS", options);
         s.write("rl.yaml", FILE.replace("STAGES", &stage));
         s.run(&["run", "rl.yaml"]).code(0);
-        let metrics = metrics(&s, "rl");
+        let metrics = s.metrics("rl");
         assert_eq!(metrics["steps"], 2.0);
         assert!(metrics["policy_entropy"].is_number() && metrics["entropy"].is_null(), "{metrics}");
         assert!(metrics["kl"].is_number(), "{metrics}");

@@ -1,7 +1,8 @@
 //! Third-party trainers as stages: a custom one, killed and resumed, its failures, and TRL itself if
 //! `TRAINYARD_TEST_TRL` names a Python that has it.
 
-use crate::kit::{Sandbox, python, skipped};
+use crate::kit::Sandbox;
+use crate::python_programs::{python_sandbox, python_with};
 
 const OWN: &str = r#"
 version: 1
@@ -64,14 +65,18 @@ weights[-4:] = bytes(4)
 (pathlib.Path(job["output"]) / "model.safetensors").write_bytes(weights)
 "#;
 
+/// Creates a sandbox with a workflow and its trainer; without Python it reports a skip and returns `None`.
+#[track_caller]
+fn own(workflow: &str) -> Option<Sandbox> {
+    let s = python_sandbox()?;
+    s.write("own.yaml", workflow);
+    s.write("trainer.py", TRAINER);
+    Some(s)
+}
+
 #[test]
 fn a_trainer_of_ones_own_is_followed_resumed_and_its_weights_are_a_model() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
-    s.write("own.yaml", OWN);
-    s.write("trainer.py", TRAINER);
+    let Some(s) = own(OWN) else { return };
     s.run(&["run", "own.yaml"]).code(1).says("the trainer exited with status 1").says("out of luck");
     s.run(&["run", "own.yaml"]).code(0).says("trained: done").says("loss 1  rows 24  steps 4");
     s.run(&["logs", "latest", "trained"]).code(0).prints("begins after step 2");
@@ -83,23 +88,14 @@ fn a_trainer_of_ones_own_is_followed_resumed_and_its_weights_are_a_model() {
 
 #[test]
 fn a_trainer_that_was_lost_after_its_last_step_ends_with_its_steps_and_curves() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
-    s.write("own.yaml", OWN.replace("steps: 4", "steps: 2"));
-    s.write("trainer.py", TRAINER);
+    let Some(s) = own(&OWN.replace("steps: 4", "steps: 2")) else { return };
     s.run(&["run", "own.yaml"]).code(1).says("out of luck");
     s.run(&["run", "own.yaml"]).code(0).says("trained: done").says("loss 2  rows 24  steps 2");
 }
 
 #[test]
 fn what_a_trainer_does_wrong_is_named() {
-    if !python() {
-        return;
-    }
-    let s = Sandbox::new();
-    s.write("own.yaml", OWN);
+    let Some(s) = own(OWN) else { return };
     let good = TRAINER.replace("sys.exit(\"out of luck\")", "pass");
     for (trainer, said) in [
         (good.replace("weights[-4:] = bytes(4)", "pass"), "the trainer left the weights unchanged"),
@@ -186,16 +182,18 @@ const TRL: &str = r#"
       save_every: 1
 "#;
 
+/// Returns a workflow that trains by the TRL of a Python.
+fn trl(python: &str) -> String {
+    let own = OWN.find("  trained:").unwrap();
+    let text = format!("{}{}", &OWN[..own], TRL.replace("PYTHON", python));
+    text.replace("splits: {", "splits: {rl: {levels: {1: 12}}, ")
+}
+
 #[test]
 fn trl_trains_on_our_rows() {
-    let Some(python) = std::env::var("TRAINYARD_TEST_TRL").ok().filter(|python| !python.is_empty()) else {
-        skipped("TRAINYARD_TEST_TRL names no Python with TRL");
-        return;
-    };
+    let Some(python) = python_with("TRL", "TRAINYARD_TEST_TRL") else { return };
     let s = Sandbox::new();
-    let own = OWN.find("  trained:").unwrap();
-    let text = format!("{}{}", &OWN[..own], TRL.replace("PYTHON", &python));
-    s.write("trl.yaml", text.replace("splits: {", "splits: {rl: {levels: {1: 12}}, "));
+    s.write("trl.yaml", trl(&python));
     let ran = s.run(&["run", "trl.yaml"]).code(0);
     for stage in ["by_text", "by_tokens", "preferred", "practiced"] {
         assert!(ran.stderr.contains(&format!("{stage}: done")), "{}", ran.stderr);
@@ -214,9 +212,7 @@ fn trl_trains_on_our_rows() {
 #[test]
 fn options_of_trl_are_checked_before_the_run() {
     let s = Sandbox::new();
-    let own = OWN.find("  trained:").unwrap();
-    let text = format!("{}{}", &OWN[..own], TRL.replace("PYTHON", "python3"));
-    let text = text.replace("splits: {", "splits: {rl: {levels: {1: 12}}, ");
+    let text = trl("python3");
     s.write("trl.yaml", &text);
     s.run(&["check", "trl.yaml"]).code(0);
     for (from, to, said) in [

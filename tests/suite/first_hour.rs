@@ -1,6 +1,7 @@
 //! First use: typos, words of other tools, runs that wait or fail, and inspection of results.
 
 use crate::kit::{Ran, Sandbox, ran, wait_for};
+use crate::progress::start_slow_run;
 use serde_json::Value;
 use trainyard_spec::vocabulary;
 
@@ -205,13 +206,7 @@ fn times_in_json_have_a_zone() {
 #[test]
 fn a_run_that_waits_says_for_whom_and_a_live_one_is_listed_as_running() {
     let s = Sandbox::new();
-    s.write("trainyard.yaml", "version: 1\npools: [{name: here, cpus: 1}]\n");
-    let holds = s.path("holds");
-    let file = |name: &str, script: &str| format!("version: 1\nname: {name}\nstages:\n  work:\n    run: {script}\n");
-    s.write("slow.yaml", file("slow", &format!("touch {0}; while test -e {0}; do sleep 0.05; done", holds.display())));
-    s.write("quick.yaml", file("quick", "\"true\""));
-    let mut slow = s.spawn(&["run", "slow.yaml"]);
-    wait_for("the slow run", 30, || holds.exists());
+    let (mut slow, holds) = start_slow_run(&s);
     let listed = s.run(&["runs", "list", "--format", "json"]).code(0).json();
     assert_eq!(listed[0]["status"], "running", "{listed}");
     let run = listed[0]["run"].as_str().unwrap().to_string();

@@ -1,6 +1,8 @@
 //! `artifacts gc` and pins on whole runs: removed and kept objects, and their effect on later runs.
 
-use crate::kit::{Sandbox, wait_for};
+use crate::kit::Sandbox;
+use crate::processes::kill;
+use crate::slow_chain;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::time::{Duration, UNIX_EPOCH};
@@ -54,10 +56,6 @@ fn runs(s: &Sandbox) -> Vec<String> {
     list.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap().to_string()).collect()
 }
 
-fn logged(s: &Sandbox, word: &str) -> usize {
-    std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().filter(|line| *line == word).count()
-}
-
 #[test]
 fn a_dry_run_shows_sizes_by_stage_and_changes_nothing() {
     let s = chains();
@@ -95,7 +93,7 @@ fn what_was_given_up_is_computed_again_and_its_files_go_later() {
     let removed = &gc(&s, &[])["removed"];
     assert_eq!((&removed["files"], &removed["bytes"]), (&json!(1), &json!(6)));
     s.run(&["run", "chain.yaml", "-p", "tail=a"]).code(0).says("first: hit").says("second: done");
-    assert_eq!((logged(&s, "first"), logged(&s, "second")), (1, 3));
+    assert_eq!((s.logged("first"), s.logged("second")), (1, 3));
     s.run(&["artifacts", "export", "latest/second/o", "out"]).code(0);
     assert_eq!(s.read("out/y"), "helloa");
     s.run(&["run", "chain.yaml", "-p", "tail=b"]).code(0).says("second: hit");
@@ -123,27 +121,11 @@ fn a_pin_keeps_what_would_go() {
     s.run(&["artifacts", "pin", "latest/none/o"]).code(2).says("none");
 }
 
-const SLOW: &str = r#"
-version: 1
-name: slow
-stages:
-  one:
-    run: echo one >> @log; printf 1 > ${{ outputs.o }}/x
-    outputs: {o: {kind: files}}
-  two:
-    with: {i: "${{ stages.one.o }}"}
-    run: echo two >> @log; while [ ! -e @go ]; do sleep 0.05; done; cat ${{ inputs.i }}/x > ${{ outputs.o }}/y
-    outputs: {o: {kind: files}}
-"#;
-
 #[test]
 fn old_runs_go_only_if_asked_and_an_unfinished_one_stays_with_all_that_it_reached() {
     let s = chains();
-    s.write_placed("slow.yaml", SLOW);
-    let mut child = s.spawn(&["run", "slow.yaml"]);
-    wait_for("stage two", 30, || logged(&s, "two") == 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let mut child = slow_chain::start(&s, 1);
+    kill(&mut child);
     assert_eq!(runs(&s).len(), 3);
     age(&s);
     assert_eq!(gc(&s, &["--keep-last", "1"])["removed"]["runs"], 0);
@@ -157,7 +139,7 @@ fn old_runs_go_only_if_asked_and_an_unfinished_one_stays_with_all_that_it_reache
     s.write("go", "");
     s.run(&["run", "slow.yaml"]).code(0).says("resuming run").says("one: hit").says("two: done");
     s.run(&["run", "chain.yaml", "-p", "tail=b"]).code(0).says("second: hit");
-    assert_eq!(logged(&s, "one"), 1);
+    assert_eq!(s.logged("one"), 1);
 }
 
 #[test]

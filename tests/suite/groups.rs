@@ -2,8 +2,9 @@
 //! waits for.
 
 use crate::kit::{Sandbox, ran, wait_for};
+use crate::processes::matching;
 use serde_json::{Value, json};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use trainyard_core::Digest;
 
 /// A machine with two CPUs.
@@ -22,10 +23,6 @@ fn status(s: &Sandbox, stage: &str) -> String {
     let stages = run["stages"].as_array().unwrap_or_else(|| panic!("{run}"));
     let found = stages.iter().find(|found| found["stage"] == stage).unwrap_or_else(|| panic!("{run}"));
     found["status"].as_str().unwrap().to_string()
-}
-
-fn processes(pattern: &str) -> String {
-    String::from_utf8_lossy(&Command::new("pgrep").args(["-fa", pattern]).output().unwrap().stdout).into_owned()
 }
 
 /// Queries the health of an HTTP server.
@@ -65,7 +62,7 @@ fn a_server_runs_beside_its_client_and_ends_with_it() {
     assert_eq!((status(&s, "client").as_str(), status(&s, "server").as_str()), ("done", "done"));
     s.run(&["artifacts", "export", "latest/client/o", "out"]).code(0);
     assert_eq!(s.read("out/address"), s.read("server"), "both were told the same");
-    wait_for("the end of the server", 20, || processes(&s.path("flows").display().to_string()).is_empty());
+    wait_for("the end of the server", 20, || matching(&s.path("flows").display().to_string()).is_empty());
     s.run(&["run", "w.yaml"]).code(0).says("hit");
     assert_eq!(status(&s, "server"), "skipped", "a hit needs no server");
 }
@@ -82,7 +79,7 @@ fn one_that_fails_ends_both_and_both_are_tried_again() {
     let ended = s.run(&["run", "w.yaml"]).code(0);
     assert_eq!(s.read("log"), "try\ntry\n", "{}", ended.stderr);
     s.run(&["explain", "latest", "client"]).code(0).prints("`server`, which runs beside it").prints("no port");
-    wait_for("the end of the server", 20, || processes("sleep 1357.9").is_empty());
+    wait_for("the end of the server", 20, || matching("sleep 1357.9").is_empty());
 }
 
 #[test]
@@ -184,7 +181,7 @@ fn a_node_that_fails_ends_the_attempt_and_is_named() {
     ran(second.wait_with_output().unwrap()).code(0);
     let failure: Value = serde_json::from_str(&s.read(&format!("{folder}/failure.json"))).unwrap();
     assert_eq!(failure["error"]["kind"], "data", "{failure}");
-    assert!(processes("sleep 2468.1").is_empty());
+    assert!(matching("sleep 2468.1").is_empty());
 }
 
 #[test]
@@ -193,5 +190,5 @@ fn nodes_end_with_the_first() {
     let (first, second) = (start(&s, &url, 0), start(&s, &url, 1));
     ran(first.wait_with_output().unwrap()).code(1).says("exit code 4");
     ran(second.wait_with_output().unwrap()).code(0);
-    assert!(processes("sleep 3579.2").is_empty());
+    assert!(matching("sleep 3579.2").is_empty());
 }

@@ -1,7 +1,9 @@
 //! A custom agent is played by the stages that play environments.
 
 use crate::kit::{Sandbox, repository, skipped};
-use serde_json::json;
+use crate::python_programs::python_sandbox;
+use serde_json::{Value, json};
+use std::process::Command;
 
 const WORKFLOW: &str = r#"
 version: 1
@@ -67,21 +69,41 @@ stages:
 
 const ENVIRONMENT: &str = "{kind: harness, command: [python3, agent.py], format: code, describe_tools: false}";
 
-/// Creates a sandbox; without Python it reports a skip and returns `None`.
-fn sandbox() -> Option<Sandbox> {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        skipped("there is no python3");
-        return None;
+/// Creates a sandbox with an agent and four problems; without Python it reports a skip and returns `None`.
+#[track_caller]
+pub fn agent_sandbox(agent: &str, problem: impl Fn(u32) -> Value) -> Option<Sandbox> {
+    let s = python_sandbox()?;
+    s.write("agent.py", agent);
+    s.write_rows("problems.jsonl", (1..=4).map(problem));
+    Some(s)
+}
+
+/// Returns a problem about the sum of a number and itself, without a calculation in its answer.
+pub fn sum(n: u32) -> Value {
+    json!({"question": format!("{n}+{n}?"), "answer": format!("#### {}", 2 * n)})
+}
+
+/// Returns whether `bwrap` works here. If it does not, reports a skip.
+#[track_caller]
+pub fn bwrap() -> bool {
+    let probe = Command::new("bwrap").args(["--ro-bind", "/", "/", "true"]).output();
+    let works = probe.is_ok_and(|output| output.status.success());
+    if !works {
+        skipped("there is no `bwrap` that works here");
     }
-    let s = Sandbox::new();
+    works
+}
+
+/// Creates a sandbox with the workflow; without Python it reports a skip and returns `None`.
+#[track_caller]
+fn sandbox() -> Option<Sandbox> {
     let agent = repository().join("stages/harness/fixtures/agent.py");
-    s.write("agent.py", std::fs::read_to_string(agent).unwrap());
-    s.write("harness.yaml", WORKFLOW.replace("ENVIRONMENT", ENVIRONMENT));
-    let row = |n: u32| {
+    let problem = |n: u32| {
         let (twice, asked) = (2 * n, format!("{n} pears and {n} more?"));
         json!({"question": asked, "answer": format!("{n}+{n} = <<{n}+{n}={twice}>>{twice}\n#### {twice}")})
     };
-    s.write("problems.jsonl", (1..=4).map(|n| row(n).to_string() + "\n").collect::<String>());
+    let s = agent_sandbox(&std::fs::read_to_string(agent).unwrap(), problem)?;
+    s.write("harness.yaml", WORKFLOW.replace("ENVIRONMENT", ENVIRONMENT));
     Some(s)
 }
 
@@ -95,7 +117,7 @@ fn every_stage_plays_a_program_that_keeps_its_conversation() {
     // The agent is part of the stage digest.
     s.write("agent.py", "raise SystemExit('no such luck')\n");
     let failed = s.run(&["run", "harness.yaml"]).code(1);
-    assert!(format!("{}{}", failed.stdout, failed.stderr).contains("no such luck"), "{failed:?}");
+    assert!(failed.output().contains("no such luck"), "{failed:?}");
 }
 
 #[test]

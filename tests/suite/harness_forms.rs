@@ -1,9 +1,8 @@
 //! Agents that give their model's turns a form: JSON of a schema, and forced calls.
 
-use crate::kit::{Sandbox, skipped};
-use serde_json::json;
-use std::fmt::Write as _;
-use std::process::Command;
+use crate::harness::{agent_sandbox, bwrap, sum};
+use crate::kit::Sandbox;
+use crate::python_programs::python_with;
 
 const WORKFLOW: &str = r#"
 version: 1
@@ -100,30 +99,9 @@ for api in by_chat, by_responses, by_messages:
 print(json.dumps({"answer": answer["side"], "correct": True, "reward": float(answer["found"])}))
 "##;
 
-fn write_problems(s: &Sandbox) {
-    let problems = (1..=4).fold(String::new(), |mut text, n| {
-        let row = json!({"question": format!("{n}+{n}?"), "answer": format!("#### {}", 2 * n)});
-        let _ = writeln!(text, "{row}");
-        text
-    });
-    s.write("problems.jsonl", problems);
-}
-
 fn write_workflow(s: &Sandbox, environment: &str, steps: u32, more: &str) {
     let text = WORKFLOW.replace("ENVIRONMENT", environment).replace("STEPS", &steps.to_string());
     s.write("forms.yaml", text.replace(" MORE", more));
-}
-
-/// Creates a sandbox with an agent and problems; without Python it reports a skip and returns `None`.
-fn sandbox(agent: &str) -> Option<Sandbox> {
-    if Command::new("python3").arg("--version").output().is_err() {
-        skipped("there is no python3");
-        return None;
-    }
-    let s = Sandbox::new();
-    s.write("agent.py", agent);
-    write_problems(&s);
-    Some(s)
 }
 
 const ENVIRONMENT: &str =
@@ -131,7 +109,7 @@ const ENVIRONMENT: &str =
 
 #[test]
 fn forms_are_kept_in_every_stage_and_api() {
-    let Some(s) = sandbox(AGENT) else { return };
+    let Some(s) = agent_sandbox(AGENT, sum) else { return };
     write_workflow(&s, ENVIRONMENT, 2, "");
     s.run(&["run", "forms.yaml"]).code(0);
     s.run(&["try", "forms.yaml", "--stage", "practice", "-n", "2"]).code(0).prints("2 episodes of practice");
@@ -144,16 +122,16 @@ fn forms_are_kept_in_every_stage_and_api() {
 fn a_form_that_no_turn_can_have_is_refused_by_its_field() {
     let pattern = r#"{"side": {"type": "string", "pattern": "a"}}"#;
     let agent = AGENT.replacen(r#"{"side": {"enum": SIDES}}"#, pattern, 1);
-    let Some(s) = sandbox(&agent) else { return };
+    let Some(s) = agent_sandbox(&agent, sum) else { return };
     write_workflow(&s, ENVIRONMENT, 1, "");
     let failed = s.run(&["run", "forms.yaml"]).code(1);
-    let all = format!("{}{}", failed.stdout, failed.stderr);
+    let all = failed.output();
     assert!(all.contains("its request was refused: tool `look`: ") && all.contains("pattern"), "{all}");
     // Calls of other formats are no JSON.
-    let Some(s) = sandbox(AGENT) else { return };
+    let Some(s) = agent_sandbox(AGENT, sum) else { return };
     write_workflow(&s, &ENVIRONMENT.replace("hermes", "qwen"), 1, "");
     let failed = s.run(&["run", "forms.yaml"]).code(1);
-    let all = format!("{}{}", failed.stdout, failed.stderr);
+    let all = failed.output();
     assert!(all.contains("calls of the format `qwen` are no JSON") && all.contains("`format: hermes`"), "{all}");
 }
 
@@ -182,14 +160,11 @@ print(json.dumps({"answer": verdict.side, "correct": True, "reward": float(verdi
 
 #[test]
 fn an_agent_of_openai_with_an_output_type_is_trained_in_a_sandbox() {
-    let Some(python) = std::env::var("TRAINYARD_TEST_HARNESSES").ok().filter(|python| !python.is_empty()) else {
-        return skipped("TRAINYARD_TEST_HARNESSES names no Python that has `openai-agents`");
-    };
-    let probe = ["--ro-bind", "/", "/", "true"];
-    if !Command::new("bwrap").args(probe).output().is_ok_and(|output| output.status.success()) {
-        return skipped("there is no `bwrap` that works here");
+    let Some(python) = python_with("`openai-agents`", "TRAINYARD_TEST_HARNESSES") else { return };
+    if !bwrap() {
+        return;
     }
-    let Some(s) = sandbox(PACKAGE_AGENT) else { return };
+    let Some(s) = agent_sandbox(PACKAGE_AGENT, sum) else { return };
     let prefix = r#"[bwrap, --ro-bind, /, /, --dev, /dev, --bind, "{folder}", "{folder}", --die-with-parent]"#;
     let environment = ENVIRONMENT.replace("python3", &python).replace(
         "on_failure: fail",

@@ -1,10 +1,9 @@
 //! Agents whose calls are refused, that run in sandboxes or on other machines, and whose processes are forked.
 
-use crate::kit::{Ran, Sandbox, ran, skipped};
-use serde_json::json;
-use std::fmt::Write as _;
+use crate::harness::{agent_sandbox, bwrap, sum};
+use crate::kit::{Sandbox, ran, skipped};
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
 
 const WORKFLOW: &str = r#"
 version: 1
@@ -52,20 +51,9 @@ def ask(**more):
 "#;
 
 /// Creates a sandbox with an agent; without Python it reports a skip and returns `None`.
+#[track_caller]
 fn sandbox(agent: &str) -> Option<Sandbox> {
-    if Command::new("python3").arg("--version").output().is_err() {
-        skipped("there is no python3");
-        return None;
-    }
-    let s = Sandbox::new();
-    s.write("agent.py", format!("{AGENT}\n{agent}"));
-    let problems = (1..=4).fold(String::new(), |mut text, n| {
-        let row = json!({"question": format!("{n}+{n}?"), "answer": format!("#### {}", 2 * n)});
-        let _ = writeln!(text, "{row}");
-        text
-    });
-    s.write("problems.jsonl", problems);
-    Some(s)
+    agent_sandbox(&format!("{AGENT}\n{agent}"), sum)
 }
 
 /// Writes the workflow with further options of the environment.
@@ -74,21 +62,17 @@ fn places(s: &Sandbox, options: &str, checks: &str) {
     s.write("places.yaml", WORKFLOW.replace("MORE", &more).replace("CHECKS", checks));
 }
 
-fn all(ran: &Ran) -> String {
-    format!("{}{}", ran.stdout, ran.stderr)
-}
-
 #[test]
 fn a_refused_call_is_named_as_the_cause() {
     // The server itself refuses this request, before an episode sees it.
     let Some(s) = sandbox("assert ask(n=\"many\") == 200, \"the model did not answer\"") else { return };
     places(&s, "", "[]");
-    let failed = all(&s.run(&["run", "places.yaml"]).code(1));
+    let failed = s.run(&["run", "places.yaml"]).code(1).output();
     assert!(failed.contains("its request was refused: ") && failed.contains("`n`"), "{failed}");
     assert!(failed.contains("docs/harness.md lists what is refused"), "{failed}");
     assert!(failed.contains("the model did not answer"), "the program's last words: {failed}");
     assert!(!failed.contains("with the key in OPENAI_API_KEY"), "no advice for another fault: {failed}");
-    let tried = all(&s.run(&["try", "places.yaml", "--stage", "measured", "-n", "1"]));
+    let tried = s.run(&["try", "places.yaml", "--stage", "measured", "-n", "1"]).output();
     assert!(tried.contains("its request was refused: "), "{tried}");
 }
 
@@ -99,7 +83,7 @@ fn a_refusal_after_the_first_call_is_in_the_log() {
     s.run(&["run", "places.yaml"]).code(0);
     s.run(&["logs", "latest", "measured"]).code(0).prints("its request was refused: ");
     places(&s, "on_failure: fail", "[]");
-    let failed = all(&s.run(&["run", "places.yaml"]).code(1));
+    let failed = s.run(&["run", "places.yaml"]).code(1).output();
     assert!(failed.contains("its request was refused: ") && failed.contains("no second call"), "{failed}");
 }
 
@@ -115,6 +99,32 @@ assert ask() == 200
     let Some(s) = sandbox(agent) else { return };
     places(&s, "on_failure: fail", "[{metric: refused_calls_base, min: 4, max: 4}]");
     s.run(&["run", "places.yaml"]).code(0);
+}
+
+#[test]
+fn calls_of_this_machine_need_the_key_of_the_episode() {
+    let agent = r#"
+body = {"model": "policy", "messages": PROBLEM["prompt"]}
+assert status("/chat/completions", body, key="nonsense") == 401
+assert status("/models", None, key="nonsense") == 401
+path = os.environ["OPENAI_BASE_URL"].split("/e/")[1].split("/")[0].split("-")[1]
+key = os.environ["OPENAI_API_KEY"]
+assert len(path) == 32 and len(key) == 64 and path not in key
+print("episode", path, file=sys.stderr)
+assert ask() == 200
+"#;
+    let Some(s) = sandbox(agent) else { return };
+    places(&s, "on_failure: fail", "[]");
+    let paths = || {
+        s.run(&["run", "places.yaml", "--rerun", "measured"]).code(0);
+        let log = s.run(&["logs", "latest", "measured"]).code(0).stdout;
+        let path = |line: &str| Some(line.split_once("episode ")?.1.split_whitespace().next()?.to_string());
+        log.lines().filter_map(path).collect::<BTreeSet<String>>()
+    };
+    let (first, second) = (paths(), paths());
+    // Four problems, greedily and with one sample each.
+    assert_eq!((first.len(), second.len()), (8, 8), "{first:?} {second:?}");
+    assert!(first.is_disjoint(&second), "the same seed gives other paths");
 }
 
 #[test]
@@ -151,9 +161,8 @@ fn a_command_of_the_user_is_the_sandbox() {
 
 #[test]
 fn bwrap_confines_the_program() {
-    let probe = ["--ro-bind", "/", "/", "true"];
-    if !Command::new("bwrap").args(probe).output().is_ok_and(|output| output.status.success()) {
-        return skipped("there is no `bwrap` that works here");
+    if !bwrap() {
+        return;
     }
     let s = Sandbox::new();
     let outside = s.path("outside");

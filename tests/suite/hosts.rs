@@ -1,11 +1,8 @@
 //! Commands of one run share the process that hosts them, and are independent of each other.
 
 use crate::kit::{Sandbox, ran, wait_for};
-use std::process::{Child, Command};
-
-fn lines(s: &Sandbox) -> Vec<String> {
-    std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().map(str::to_string).collect()
-}
+use crate::processes::{kill, matching, signal};
+use std::process::Child;
 
 /// Creates a sandbox whose machine has this many CPUs.
 fn machine(cpus: u32) -> Sandbox {
@@ -16,13 +13,27 @@ fn machine(cpus: u32) -> Sandbox {
 
 /// Finds the process of the commands: the only one that is started as an attempt here.
 fn host(s: &Sandbox) -> String {
-    let found =
-        Command::new("pgrep").args(["-f", &format!("attempt file://{}", s.store().display())]).output().unwrap();
-    String::from_utf8(found.stdout).unwrap().trim().to_string()
+    matching(&format!("attempt file://{}", s.store().display())).join("\n")
 }
 
-fn signal(name: &str, pid: &str) {
-    assert!(Command::new("kill").args([name, pid]).status().unwrap().success(), "{name} {pid}");
+/// A process that leaves its session, its parent and its environment ends when the last command has ended, at the
+/// latest.
+#[test]
+fn what_hides_from_a_command_ends_with_the_commands() {
+    let s = machine(1);
+    s.write_placed(
+        "hides.yaml",
+        "version: 1\nname: hides\nstages:\n  one:\n    \
+         run: '(env -i setsid sh -c \"echo \\$\\$ > @new; mv @new @pid; exec sleep 600\" > /dev/null 2>&1 \
+         < /dev/null &); while [ ! -e @pid ]; do sleep 0.05; done'\n",
+    );
+    s.run(&["run", "hides.yaml"]).code(0);
+    let pid = s.read("pid").trim().to_string();
+    assert!(pid.parse::<u32>().is_ok(), "{pid}");
+    wait_for("the end of what the command left", 10, || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        !status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+    });
 }
 
 #[test]
@@ -35,7 +46,7 @@ fn commands_share_one_process_and_each_has_its_own_log() {
          echo ${{ matrix.n }} > ${{ outputs.o }}/n'\n    outputs: {o: {kind: files}}\n",
     );
     s.run(&["run", "share.yaml"]).code(0).prints("6 done");
-    let parents: Vec<String> = lines(&s).iter().map(|line| line.split(' ').next().unwrap().to_string()).collect();
+    let parents: Vec<String> = s.log().iter().map(|line| line.split(' ').next().unwrap().to_string()).collect();
     assert_eq!((parents.len(), parents.iter().all(|pid| *pid == parents[0])), (6, true), "{parents:?}");
     assert_eq!(host(&s), "", "it ends with the run");
     for n in 1..=6 {
@@ -71,9 +82,9 @@ fn all_that_a_host_carried_are_lost_with_it_and_tried_again() {
          run: 'echo ${{ matrix.n }} >> @log; while [ ! -e @go ]; do sleep 0.05; done'\n",
     );
     let child = s.spawn(&["run", "three.yaml"]);
-    wait_for("three commands", 30, || lines(&s).len() == 3);
+    wait_for("three commands", 30, || s.log().len() == 3);
     signal("-KILL", &host(&s));
-    wait_for("three more", 30, || lines(&s).len() == 6);
+    wait_for("three more", 30, || s.log().len() == 6);
     s.write("go", "");
     ran(child.wait_with_output().unwrap()).code(0).prints("3 done");
 }
@@ -89,20 +100,19 @@ fn engine_killed() -> (Sandbox, Child) {
     );
     s.write_placed("next.yaml", "version: 1\nname: next\nstages:\n  next: {run: 'echo next >> @log'}\n");
     let child = s.spawn(&["run", "first.yaml"]);
-    wait_for("the first command", 30, || lines(&s) == ["first"]);
+    wait_for("the first command", 30, || s.log() == ["first"]);
     (s, child)
 }
 
 #[test]
 fn slots_last_as_long_as_the_host_of_a_dead_engine() {
     let (s, mut engine) = engine_killed();
-    engine.kill().unwrap();
-    engine.wait().unwrap();
+    kill(&mut engine);
     let next = s.spawn(&["run", "next.yaml"]);
     std::thread::sleep(std::time::Duration::from_secs(1));
-    assert_eq!(lines(&s), ["first"], "the machine is taken until the host has ended the command");
+    assert_eq!(s.log(), ["first"], "the machine is taken until the host has ended the command");
     ran(next.wait_with_output().unwrap()).code(0);
-    assert_eq!(lines(&s), ["first", "next"]);
+    assert_eq!(s.log(), ["first", "next"]);
 }
 
 #[test]
@@ -114,10 +124,10 @@ fn slots_last_as_long_as_a_command_that_nobody_is_left_to_end() {
     engine.wait().unwrap();
     let next = s.spawn(&["run", "next.yaml"]);
     std::thread::sleep(std::time::Duration::from_secs(2));
-    assert_eq!(lines(&s), ["first"], "the machine is taken");
+    assert_eq!(s.log(), ["first"], "the machine is taken");
     s.write("go", "");
     ran(next.wait_with_output().unwrap()).code(0);
-    assert_eq!(lines(&s), ["first", "ended", "next"]);
+    assert_eq!(s.log(), ["first", "ended", "next"]);
 }
 
 #[test]

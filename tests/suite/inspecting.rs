@@ -2,15 +2,9 @@
 //! newest run that succeeded, and names that shells complete.
 
 use crate::kit::{Ran, Sandbox, ran};
+use crate::weather;
 use serde_json::{Value, json};
-use trainyard_testkit::chat::{MockChatServer, MockResponse, says};
-
-/// Questions, expected answers, and the answers of the models `base` and `tuned`.
-const TALKS: [(&str, &str, &str, &str); 3] = [
-    ("How warm is it in Bergen?", "0", "It is 0 degrees in Bergen.", "It is 1 degree in Bergen."),
-    ("How warm is it in Lima?", "20", "It is 3 degrees in Lima.", "It is 20 degrees in Lima."),
-    ("How warm is it in Oslo?", "5", "It is 5 degrees in Oslo.", "It is 5 degrees, in Oslo."),
-];
+use trainyard_testkit::chat::MockChatServer;
 
 const FILE: &str = r#"
 version: 1
@@ -31,20 +25,10 @@ stages:
 const RESULTS: &str = "latest/evaluate/results";
 const TRAJECTORIES: &str = "latest/evaluate/trajectories";
 
-fn talker(body: &Value, _: usize) -> MockResponse {
-    let asked = body["messages"].to_string();
-    let talk = TALKS.iter().find(|(question, ..)| asked.contains(question));
-    let said = talk.map_or("?", |(_, _, base, tuned)| if body["model"] == "base" { base } else { tuned });
-    says(body, said)
-}
-
 fn evaluated() -> Sandbox {
-    let served = MockChatServer::start(talker);
+    let served = MockChatServer::start(weather::respond);
     let s = Sandbox::new();
-    let row = |(question, answer, ..): &(&str, &str, &str, &str)| {
-        format!("{}\n", json!({"prompt": [{"role": "user", "content": question}], "answer": answer}))
-    };
-    s.write("questions.jsonl", TALKS.iter().map(row).collect::<String>());
+    weather::write_questions(&s);
     s.write("weather.yaml", FILE.replace("URL", served.url()));
     s.run(&["run", "weather.yaml"]).code(0);
     s
@@ -70,7 +54,8 @@ fn a_row_is_shown_by_the_id_in_the_results() {
     by_id.prints("It is 1 degree in Bergen.").prints("verdict wrong: answer 1; expected: 0; verifier: numeric");
     let row = show(TRAJECTORIES, &["--id", &rollout, "--format", "json"]).code(0).json();
     assert_eq!(row["id"], rollout.as_str());
-    show(RESULTS, &["--id", &rollout]).code(0).prints("model: tuned").prints("correct: false");
+    let result = show(RESULTS, &["--id", &rollout]).code(0).prints("model: tuned").prints("correct: false");
+    result.prints(&format!("next: trainyard artifacts show {TRAJECTORIES} --id {rollout}"));
     let part = rollout.rsplit_once('/').unwrap().0;
     show(TRAJECTORIES, &["--id", part]).code(2).says("it has 6 rows").says(&format!("near ids: `{rollout}`"));
 
@@ -83,16 +68,26 @@ fn a_row_is_shown_by_the_id_in_the_results() {
     show(TRAJECTORIES, &["--id", &rollout, "--row", "0"]).code(2);
 }
 
+fn cells(row: [&str; 4]) -> Vec<String> {
+    row.map(str::to_string).to_vec()
+}
+
 #[test]
 fn models_are_compared_on_one_problem_and_by_flips() {
     let s = evaluated();
     let (bergen, lima) = (problem(&s, "0"), problem(&s, "20"));
     let compare = |args: &[&str]| s.run(&[&["artifacts", "compare"], args].concat());
     let flips = compare(&[RESULTS, "--flips", "base", "tuned"]).code(0);
-    let lists = format!("base right, tuned wrong: 1\n  {bergen}\nbase wrong, tuned right: 1\n  {lima}\n");
-    flips.prints(&lists).prints("both right: 1").prints(&format!("compare {RESULTS} --problem {bergen}"));
+    let row = |id: &str| -> Vec<String> {
+        let line = flips.stdout.lines().find(|line| line.starts_with(id)).unwrap_or_else(|| panic!("{}", flips.stdout));
+        line.split_whitespace().map(str::to_string).collect()
+    };
+    assert_eq!((row(&bergen), row(&lima)), (cells([&bergen, "0", "0", "1"]), cells([&lima, "20", "3", "20"])));
+    let flips = flips.prints("base right, tuned wrong: 1\nproblem ").prints("base wrong, tuned right: 1\nproblem ");
+    flips.prints("both right: 1").prints(&format!("compare {RESULTS} --problem {bergen}"));
     let lost = compare(&[RESULTS, "--flips", "base", "tuned", "--format", "json"]).code(0).json();
     assert_eq!((&lost["right_then_wrong"], &lost["both_wrong"]), (&json!([bergen]), &json!(0)), "{lost}");
+    assert_eq!(lost["answers"][0], json!({"problem": bergen, "expected": "0", "a": "0", "b": "1"}), "{lost}");
     compare(&[RESULTS, "--flips", "base", "tunde"]).code(2).says("the models are `base`, `tuned`");
 
     let shown = compare(&[RESULTS, "--problem", &bergen]).code(0);

@@ -1,6 +1,8 @@
 //! Models served over endpoints in a run: after any crash, no response that arrived is paid for again.
 
 use crate::kit::{Sandbox, wait_for};
+use crate::processes::kill;
+use crate::rewarded;
 use serde_json::{Value, json};
 use std::time::Duration;
 use trainyard_testkit::chat::{MockChatServer, MockResponse, says};
@@ -30,9 +32,9 @@ fn sandbox(url: &str, more: &str) -> Sandbox {
     let chat = |n: usize| {
         let text = if n.is_multiple_of(2) { format!("please do {n}") } else { format!("do {n}") };
         let messages = json!([{"role": "user", "content": text}, {"role": "assistant", "content": "yes"}]);
-        format!("{}\n", json!({"messages": messages}))
+        json!({"messages": messages})
     };
-    s.write("chats.jsonl", (0..ROWS).map(chat).collect::<String>());
+    s.write_rows("chats.jsonl", (0..ROWS).map(chat));
     s.write("judged.yaml", FILE.replace("URL", url).replace(", MORE", more));
     s
 }
@@ -52,9 +54,7 @@ fn verdicts_have_reasons_and_a_run_that_is_repeated_pays_nothing() {
     s.run(&["artifacts", "show", "latest/polite/kept", "--row", "0"]).code(0).prints("it asks");
     let metrics = "SELECT count(*) AS n, sum(prompt_tokens) AS prompts FROM self";
     s.run(&["artifacts", "query", "latest/polite/requests", metrics]).code(0).prints("80");
-    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
-    let stages = shown["stages"].as_array().unwrap();
-    let metrics = &stages.iter().find(|stage| stage["stage"] == "polite").unwrap()["metrics"];
+    let metrics = s.metrics("polite");
     assert_eq!((&metrics["requests"], &metrics["completion_tokens"]), (&json!(8.0), &json!(40.0)), "{metrics}");
 
     s.run(&["run", "judged.yaml", "--rerun", "polite"]).code(0).says("kept 4");
@@ -80,8 +80,7 @@ fn a_run_that_was_killed_pays_for_no_row_twice() {
     let s = sandbox(served.url(), "");
     let mut child = s.spawn(&["run", "judged.yaml"]);
     wait_for("the sixth request", 60, || served.requests() == 6);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(&mut child);
     s.run(&["run", "judged.yaml"]).code(0).says("kept 4");
     assert_eq!(served.requests(), ROWS + 1, "only what was in flight is asked again");
 }
@@ -145,12 +144,6 @@ stages:
       endpoints: {teacher: {model: {endpoint: "URL", model: m, attempts: 1, price: {input: 1, output: 1}}}}
 "#;
 
-fn metrics(s: &Sandbox, stage: &str) -> Value {
-    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
-    let stages = shown["stages"].as_array().unwrap();
-    stages.iter().find(|found| found["stage"] == stage).unwrap()["metrics"].clone()
-}
-
 /// Returns a model that knows the answer to every second question, and to none at a temperature above 0.7.
 fn pupil(answers: Vec<(String, String)>) -> impl Fn(&Value, usize) -> MockResponse {
     move |body, _| {
@@ -177,10 +170,10 @@ fn a_teacher_demonstrates_what_it_solves_and_is_evaluated_by_its_words() {
     let served = MockChatServer::start(pupil(answers));
     s.write("lesson.yaml", LESSON.replace("URL", served.url()));
     s.run(&["run", "lesson.yaml"]).code(0);
-    let taught = metrics(&s, "taught");
+    let taught = s.metrics("taught");
     assert_eq!((&taught["problems_solved"], &taught["demonstrations"]), (&json!(3.0), &json!(3.0)), "{taught}");
     assert_eq!(taught["teacher_episodes"], json!(9.0), "what is solved is not played again: {taught}");
-    let evaluated = metrics(&s, "evaluate");
+    let evaluated = s.metrics("evaluate");
     let names = ["accuracy_teacher", "avg_at_2_teacher", "requests_teacher", "infrastructure_failures"];
     let found = names.map(|name| &evaluated[name]);
     assert_eq!(found, [&json!(0.5), &json!(0.0), &json!(18.0), &json!(0.0)], "{evaluated}");
@@ -207,29 +200,7 @@ fn mistakes_about_models_are_found_before_the_run() {
     s.run(&["check", "lesson.yaml"]).code(2).says("NONE");
 }
 
-const RL: &str = r#"
-version: 1
-name: practice
-stages:
-  problems:
-    uses: data/synthesize
-    with: {method: procedural, seed: 1, splits: {demonstrations: {levels: {1: 40}}, rl: {levels: {1: 8}}}}
-  base:
-    uses: model/init
-    with:
-      {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 2, heads: 2, intermediate_size: 64,
-          seed: 1}
-  rl:
-    uses: rl
-    with:
-      model: ${{ stages.base.model }}
-      problems: ${{ stages.problems.problems }}
-      rewards: [{kind: judged, rubric: Be brief., points: 4, model: {endpoint: "URL", model: m}}]
-      filters: []
-      steps: 2
-      problems_per_step: 2
-      rollout: {group_size: 4, max_turn_tokens: 24}
-"#;
+const REWARDS: &str = r#"[{kind: judged, rubric: Be brief., points: 4, model: {endpoint: "URL", model: m}}]"#;
 
 #[test]
 fn a_judge_gives_the_points_that_a_policy_practices_for() {
@@ -238,13 +209,13 @@ fn a_judge_gives_the_points_that_a_policy_practices_for() {
         says(body, &json!({"reason": "its length", "points": points}).to_string())
     });
     let s = Sandbox::new();
-    s.write("rl.yaml", RL.replace("URL", served.url()));
+    s.write("rl.yaml", rewarded::workflow(&REWARDS.replace("URL", served.url())));
     s.run(&["run", "rl.yaml"]).code(0);
-    let first = metrics(&s, "rl");
+    let first = s.metrics("rl");
     let asked = served.requests();
     let judged = first["rewards.judged.requests"].as_f64().unwrap();
     assert!((1.0..=16.0).contains(&judged) && asked as f64 <= judged, "{asked} asked, {judged} judged");
     assert!((0.0..=1.0).contains(&first["rewards.judged"].as_f64().unwrap()), "{first}");
     s.run(&["run", "rl.yaml", "--rerun", "rl"]).code(0);
-    assert_eq!((served.requests(), metrics(&s, "rl")), (asked, first), "the same run, and nothing is paid for");
+    assert_eq!((served.requests(), s.metrics("rl")), (asked, first), "the same run, and nothing is paid for");
 }

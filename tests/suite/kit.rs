@@ -1,5 +1,6 @@
 //! A sandbox folder with a separate store, and the binary in it.
 
+use serde_json::Value;
 use std::io::Write as _;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
@@ -50,9 +51,13 @@ impl Ran {
         );
         self
     }
+    /// Returns stdout and stderr.
+    pub fn output(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
     /// Parses stdout as JSON.
     #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|e| panic!("stdout is not JSON: {e}\n{}\n--- stderr\n{}", self.stdout, self.stderr))
     }
@@ -89,8 +94,24 @@ impl Sandbox {
     pub fn write_placed(&self, name: &str, text: &str) -> PathBuf {
         self.write(name, text.replace('@', &format!("{}/", self.folder.path().display())))
     }
+    /// Writes values as JSON Lines.
+    pub fn write_rows(&self, name: &str, rows: impl IntoIterator<Item = Value>) -> PathBuf {
+        self.write(name, rows.into_iter().map(|row| row.to_string() + "\n").collect::<String>())
+    }
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+    /// Reads the values of JSON Lines.
+    pub fn read_rows(&self, name: &str) -> Vec<Value> {
+        self.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+    /// Returns the lines that stages have written to the file `log`.
+    pub fn log(&self) -> Vec<String> {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default().lines().map(str::to_string).collect()
+    }
+    /// Returns how often a line occurs in the file `log`.
+    pub fn logged(&self, line: &str) -> usize {
+        self.log().iter().filter(|found| *found == line).count()
     }
     /// Returns a command that runs the binary in this folder, with a `TRAINYARD_HOME` below it.
     pub fn command(&self, args: &[&str]) -> Command {
@@ -109,6 +130,18 @@ impl Sandbox {
     /// Runs the binary to its end.
     pub fn run(&self, args: &[&str]) -> Ran {
         ran(self.command(args).output().unwrap())
+    }
+    /// Returns a stage of the newest run, as `runs show` describes it.
+    #[track_caller]
+    pub fn stage(&self, name: &str) -> Value {
+        let shown = self.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
+        let found = shown["stages"].as_array().unwrap().iter().find(|stage| stage["stage"] == name);
+        found.unwrap_or_else(|| panic!("no stage {name} in {shown}")).clone()
+    }
+    /// Returns the metrics of a stage of the newest run.
+    #[track_caller]
+    pub fn metrics(&self, stage: &str) -> Value {
+        self.stage(stage)["metrics"].take()
     }
     /// Starts the binary in the background.
     pub fn spawn(&self, args: &[&str]) -> Child {
@@ -159,16 +192,6 @@ pub fn wait_for(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
 #[track_caller]
 pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
-}
-
-/// Returns whether `python3` exists. Without it, reports a skip.
-#[track_caller]
-pub fn python() -> bool {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        skipped("there is no python3");
-    }
-    there
 }
 
 /// Returns a file of the folder named by `TRAINYARD_TEST_DATA`. Without such a folder, reports a skip and returns

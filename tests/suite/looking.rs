@@ -1,6 +1,7 @@
 //! Read commands change nothing, damaged data hides no other data, and the output is readable by users and programs.
 
 use crate::kit::{Sandbox, ran, wait_for};
+use crate::processes::kill;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -195,8 +196,7 @@ fn nothing_runs_in_a_killed_run() {
     let mut running = s.spawn(&["run", "slow.yaml"]);
     wait_for("the stage", 30, || holds.exists());
     s.run(&["runs", "show", "latest"]).code(0).prints("running");
-    running.kill().unwrap();
-    running.wait().unwrap();
+    kill(&mut running);
     let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
     let status: Vec<&str> = shown["stages"].as_array().unwrap().iter().map(|s| s["status"].as_str().unwrap()).collect();
     assert_eq!((&shown["status"], status), (&json!("unfinished"), vec!["interrupted", "pending"]), "{shown}");

@@ -1,6 +1,7 @@
 //! Whole runs whose attempts have no pipes to their engine and continue without it.
 
 use crate::kit::{Sandbox, wait_for};
+use crate::processes::kill;
 
 /// Creates a sandbox whose attempts outlive their engine.
 fn kept() -> Sandbox {
@@ -67,8 +68,7 @@ fn an_attempt_goes_on_while_its_engine_is_dead() {
     let mut child = s.spawn(&["run", "two.yaml"]);
     wait_for("stage two", 60, || log(&s) == "one\ntwo\n");
     // The handle of the attempt is in the journal, or the attempt is found by its key.
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(&mut child);
     let again = s.spawn(&["run", "two.yaml"]);
     s.write("go", "");
     crate::kit::ran(again.wait_with_output().unwrap()).code(0);

@@ -5,17 +5,17 @@
 //! (`mcp/bin/python`).
 
 use crate::kit::{Sandbox, skipped};
+use crate::processes::Killed;
+use crate::python_programs::python_with;
 use serde_json::{Value, json};
 use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Returns the Python with this module; without one it reports a skip and returns `None`.
+#[track_caller]
 fn python(module: &str) -> Option<String> {
-    let Some(python) = std::env::var("TRAINYARD_TEST_ENVIRONMENTS").ok().filter(|python| !python.is_empty()) else {
-        skipped("TRAINYARD_TEST_ENVIRONMENTS names no Python with environments");
-        return None;
-    };
+    let python = python_with("environments", "TRAINYARD_TEST_ENVIRONMENTS")?;
     let has = Command::new(&python).args(["-c", &format!("import {module}")]).stderr(Stdio::null()).status().unwrap();
     if !has.success() {
         skipped(&format!("{python} has no `{module}`"));
@@ -226,16 +226,6 @@ turns:
   - {call: act, arguments: {number: 7}}
 disturbance: {call: act, arguments: {number: 8}}
 "#;
-
-/// A process that is killed on drop.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[test]
 fn an_openenv_server_keeps_the_rules() {

@@ -1,7 +1,9 @@
 //! The progress of a run, and for what it waits, as other processes see it.
 
 use crate::kit::{Sandbox, ran, wait_for};
+use crate::processes::Killed;
 use serde_json::Value;
+use std::path::PathBuf;
 use std::process::Child;
 use std::time::Duration;
 
@@ -56,16 +58,6 @@ stages:
       rollout: {group_size: 2, max_turn_tokens: 8}
 "#;
 
-/// A run that is killed with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn stage(s: &Sandbox, run: &str, name: &str) -> Value {
     let shown = s.run(&["runs", "show", run, "--format", "json"]);
     if shown.code != 0 {
@@ -79,7 +71,7 @@ fn stage(s: &Sandbox, run: &str, name: &str) -> Value {
 #[track_caller]
 fn shows_progress(s: &Sandbox) {
     s.write("long.yaml", TRAINS);
-    let _running = Running(s.spawn(&["run", "long.yaml"]));
+    let _running = Killed(s.spawn(&["run", "long.yaml"]));
     let done = || stage(s, "latest", "sft")["progress"]["done"].as_u64().unwrap_or(0);
     wait_for("the first steps", 120, || done() > 0);
     let first = done();
@@ -132,9 +124,8 @@ fn rl_shows_the_accuracy_on_validation_problems_first() {
     assert!(!row.contains("reward_mean"), "{page}");
 }
 
-#[test]
-fn a_waiting_run_says_for_what_and_says_it_again() {
-    let s = Sandbox::new();
+/// Starts a run that holds the only CPU until the returned file is removed; writes `quick.yaml`, which needs it too.
+pub fn start_slow_run(s: &Sandbox) -> (Child, PathBuf) {
     s.write("trainyard.yaml", "version: 1\npools: [{name: here, cpus: 1}]\n");
     let holds = s.path("holds");
     let file = |name: &str, script: &str| format!("version: 1\nname: {name}\nstages:\n  work:\n    run: {script}\n");
@@ -142,6 +133,13 @@ fn a_waiting_run_says_for_what_and_says_it_again() {
     s.write("quick.yaml", file("quick", "\"true\""));
     let slow = s.spawn(&["run", "slow.yaml"]);
     wait_for("the slow run", 30, || holds.exists());
+    (slow, holds)
+}
+
+#[test]
+fn a_waiting_run_says_for_what_and_says_it_again() {
+    let s = Sandbox::new();
+    let (slow, holds) = start_slow_run(&s);
     let run = s.run(&["runs", "list", "--format", "json"]).code(0).json()[0]["run"].as_str().unwrap().to_string();
     let quick = s.spawn(&["run", "quick.yaml"]);
     let listed = || s.run(&["runs", "list", "--format", "json"]).json();

@@ -4,7 +4,8 @@
 //! are skipped.
 
 use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
-use std::process::{Child, Command};
+use crate::processes::{kill, matching, signal};
+use std::process::Child;
 
 /// Creates a sandbox whose only pool is the cluster, with additional options of the pool's executor.
 #[track_caller]
@@ -35,17 +36,8 @@ fn workflow(s: &Sandbox, stages: &str) {
 }
 
 /// Counts the processes whose command line has this text.
-fn processes(text: &str) -> usize {
-    let found = Command::new("pgrep").args(["-f", "--", text]).output().unwrap();
-    String::from_utf8_lossy(&found.stdout).lines().count()
-}
-
-fn lines(s: &Sandbox, file: &str) -> usize {
-    std::fs::read_to_string(s.path(file)).unwrap_or_default().lines().count()
-}
-
 fn interrupted(child: Child) -> Ran {
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    signal("-INT", &child.id().to_string());
     ran(child.wait_with_output().unwrap())
 }
 
@@ -71,6 +63,7 @@ fn a_stage_ends_with_the_digests_of_this_machine() {
     assert_eq!(on_ray.len(), 2);
     let logs: String = s.run(&["logs", &run_id(&s), "one"]).code(0).stdout;
     assert!(logs.contains("computing"), "{logs}");
+    assert!(!logs.contains("outlived"), "the attempt kills nothing of Ray: {logs}");
 }
 
 fn run_id(s: &Sandbox) -> String {
@@ -109,9 +102,9 @@ fn a_cancelled_run_leaves_nothing_behind() {
     );
     let child = s.spawn(&["run", "w.yaml"]);
     let nap = format!("sleep {nap}");
-    wait_for("the attempt", 60, || processes(&nap) >= 2);
+    wait_for("the attempt", 60, || matching(&nap).len() >= 2);
     interrupted(child).code(130);
-    assert_eq!(processes(&nap), 0);
+    assert_eq!(matching(&nap), [""; 0]);
 }
 
 #[test]
@@ -149,7 +142,7 @@ fn twenty_at_once_all_end() {
          outputs: {o: {kind: files}}\n    resources: {cpus: 1}\n",
     );
     s.run(&["run", "w.yaml"]).code(0);
-    assert_eq!(lines(&s, "log"), 20, "each ran once");
+    assert_eq!(s.log().len(), 20, "each ran once");
 }
 
 #[test]
@@ -161,16 +154,15 @@ fn a_killed_engine_finds_its_jobs_again() {
          printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n",
     );
     let mut child = s.spawn(&["run", "w.yaml"]);
-    wait_for("the attempt", 60, || lines(&s, "log") == 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    wait_for("the attempt", 60, || s.log().len() == 1);
+    kill(&mut child);
     let again = s.spawn(&["run", "w.yaml"]);
     wait_for("the next engine", 60, || {
         s.files(".trainyard/runs").iter().filter(|f| f.contains("/journal/")).count() > 3
     });
     s.write("go", "");
     ran(again.wait_with_output().unwrap()).code(0);
-    assert_eq!(lines(&s, "log"), 1, "the job that ran was waited for, not started again");
+    assert_eq!(s.log().len(), 1, "the job that ran was waited for, not started again");
 }
 
 /// Removes a node from the cluster permanently, so no other test may need it.
@@ -183,8 +175,8 @@ fn a_lost_node_is_noticed() {
     let nap = format!("sleep 4243.{}", std::process::id());
     workflow(&s, &format!("  one:\n    run: {nap}\n    outputs: {{o: {{kind: files}}}}\n    retry: {{attempts: 1}}\n"));
     let child = s.spawn(&["run", "w.yaml"]);
-    wait_for("the attempt", 60, || processes(&nap) >= 1);
-    assert!(Command::new("kill").args(["-KILL", &node]).status().unwrap().success());
+    wait_for("the attempt", 60, || !matching(&nap).is_empty());
+    signal("-KILL", &node);
     ran(child.wait_with_output().unwrap()).code(1).says("Ray lost the attempt");
-    wait_for("the end of its processes", 30, || processes(&nap) == 0);
+    wait_for("the end of its processes", 30, || matching(&nap).is_empty());
 }

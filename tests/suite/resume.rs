@@ -1,42 +1,17 @@
 //! Any process may be killed at any moment; the same command ends with the same artifacts.
 
 use crate::kit::{Sandbox, ran, wait_for};
+use crate::processes::{kill, matching, signal};
+use crate::slow_chain;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const SLOW: &str = r#"
-version: 1
-name: slow
-stages:
-  one:
-    run: echo one >> LOG; printf 1 > ${{ outputs.o }}/x
-    outputs: {o: {kind: files}}
-  two:
-    with: {i: "${{ stages.one.o }}"}
-    run: echo two >> LOG; while [ ! -e GO ]; do sleep 0.05; done; cat ${{ inputs.i }}/x > ${{ outputs.o }}/y
-    outputs: {o: {kind: files}}
-"#;
-
-fn slow(s: &Sandbox) {
-    s.write(
-        "slow.yaml",
-        SLOW.replace("LOG", s.path("log").to_str().unwrap()).replace("GO", s.path("go").to_str().unwrap()),
-    );
-}
-
-fn logged(s: &Sandbox, word: &str) -> usize {
-    std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().filter(|l| *l == word).count()
-}
-
 /// Returns a run of `slow.yaml` whose engine was killed while stage two waited.
 fn killed_in_stage_two() -> Sandbox {
     let s = Sandbox::new();
-    slow(&s);
-    let mut child = s.spawn(&["run", "slow.yaml"]);
-    wait_for("stage two", 20, || logged(&s, "two") == 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let mut child = slow_chain::start(&s, 1);
+    kill(&mut child);
     s
 }
 
@@ -51,7 +26,7 @@ fn killed_engine_is_taken_over_under_the_same_run_id() {
         ran.stdout,
         ran.stderr
     );
-    assert_eq!((logged(&s, "one"), logged(&s, "two")), (1, 2));
+    assert_eq!((s.logged("one"), s.logged("two")), (1, 2));
     let runs = s.run(&["runs", "list", "--format", "json"]).code(0).json();
     assert_eq!(runs.as_array().unwrap().len(), 1, "{runs}");
 }
@@ -70,7 +45,7 @@ fn a_run_whose_journal_is_damaged_is_followed_by_a_new_one() {
         }
         s.write("go", "");
         s.run(&["run", "slow.yaml"]).code(0).says(damage).says(&journal[1]).says("starting a new run");
-        assert_eq!(logged(&s, "one"), 1, "what was published is a hit");
+        assert_eq!(s.logged("one"), 1, "what was published is a hit");
         s.run(&["run", "slow.yaml"]).code(0);
     }
 }
@@ -78,7 +53,7 @@ fn a_run_whose_journal_is_damaged_is_followed_by_a_new_one() {
 #[test]
 fn of_commands_that_start_together_one_computes() {
     let s = Sandbox::new();
-    slow(&s);
+    slow_chain::write(&s);
     let mut children: Vec<_> = (0..6).map(|_| s.spawn(&["run", "slow.yaml"])).collect();
     let mut codes = Vec::new();
     wait_for("all but one to be refused", 60, || {
@@ -94,7 +69,7 @@ fn of_commands_that_start_together_one_computes() {
     assert_eq!(codes, [Some(3); 5]);
     s.write("go", "");
     assert_eq!(children[0].wait().unwrap().code(), Some(0));
-    assert_eq!((logged(&s, "one"), logged(&s, "two")), (1, 1));
+    assert_eq!((s.logged("one"), s.logged("two")), (1, 1));
     assert_eq!(s.run(&["runs", "list", "--format", "json"]).code(0).json().as_array().unwrap().len(), 1);
 }
 
@@ -108,26 +83,20 @@ fn of_files_that_share_a_stage_one_computes_it() {
         s.write_placed(&format!("{name}.yaml"), &text.replace("NAME", name));
     }
     let first = s.spawn(&["run", "one.yaml"]);
-    wait_for("the stage", 20, || logged(&s, "a") == 1);
+    wait_for("the stage", 20, || s.logged("a") == 1);
     let second = ran(s.command(&["run", "other.yaml"]).output().unwrap()).code(0);
     second.says("because another run computes the same");
     ran(first.wait_with_output().unwrap()).code(0);
-    assert_eq!(logged(&s, "a"), 1);
+    assert_eq!(s.logged("a"), 1);
 }
 
 #[test]
 fn attempts_die_with_their_engine() {
     let s = Sandbox::new();
-    slow(&s);
-    let mut child = s.spawn(&["run", "slow.yaml"]);
-    wait_for("stage two", 20, || logged(&s, "two") == 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let mut child = slow_chain::start(&s, 1);
+    kill(&mut child);
     let marker = s.path("go").display().to_string();
-    wait_for("the attempt's end", 10, || {
-        let left = Command::new("pgrep").args(["-f", &marker]).output().unwrap();
-        left.stdout.is_empty()
-    });
+    wait_for("the attempt's end", 10, || matching(&marker).is_empty());
 }
 
 /// A script that ignores the request to stop, with a process outside its group that also ignores it.
@@ -148,26 +117,18 @@ fn nothing_of_a_stubborn_attempt_outlives_its_engine() {
     s.write_placed("stubborn.yaml", STUBBORN);
     let mut child = s.spawn(&["run", "stubborn.yaml"]);
     wait_for("the stage", 20, || s.path("started").exists());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(&mut child);
     let marker = s.path("started").display().to_string();
-    wait_for("the end of all that it started", 20, || {
-        let left = Command::new("pgrep").args(["-f", &marker]).output().unwrap();
-        left.stdout.is_empty()
-    });
+    wait_for("the end of all that it started", 20, || matching(&marker).is_empty());
 }
 
 #[test]
 fn scratch_of_a_killed_attempt_is_removed_by_the_next() {
     let s = Sandbox::new();
-    slow(&s);
-    let child = s.spawn(&["run", "slow.yaml"]);
-    wait_for("stage two", 20, || logged(&s, "two") == 1);
-    let attempt = format!("attempt .*{}", s.name());
-    let found = Command::new("pgrep").args(["-f", &attempt]).output().unwrap();
-    let found = String::from_utf8(found.stdout).unwrap();
-    assert!(Command::new("kill").arg("-9").args(found.lines()).status().unwrap().success(), "{found}");
-    wait_for("the second attempt", 30, || logged(&s, "two") == 2);
+    let child = slow_chain::start(&s, 1);
+    let found = matching(&format!("attempt .*{}", s.name()));
+    assert!(Command::new("kill").arg("-9").args(&found).status().unwrap().success(), "{found:?}");
+    wait_for("the second attempt", 30, || s.logged("two") == 2);
     assert_eq!(s.files("home/scratch").iter().filter(|name| name.ends_with("/lock")).count(), 1);
     s.write("go", "");
     ran(child.wait_with_output().unwrap()).code(0);
@@ -177,14 +138,12 @@ fn scratch_of_a_killed_attempt_is_removed_by_the_next() {
 #[test]
 fn interrupt_ends_with_130_and_the_run_continues_later() {
     let s = Sandbox::new();
-    slow(&s);
-    let mut child = s.spawn(&["run", "slow.yaml"]);
-    wait_for("stage two", 20, || logged(&s, "two") == 1);
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let mut child = slow_chain::start(&s, 1);
+    signal("-INT", &child.id().to_string());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     s.write("go", "");
     s.run(&["run", "slow.yaml"]).code(0);
-    assert_eq!(logged(&s, "one"), 1, "stage one came from the cache");
+    assert_eq!(s.logged("one"), 1, "stage one came from the cache");
 }
 
 /// Replaces a file of the store by a pipe without a writer: its readers block, as on a disk that does not respond.
@@ -196,9 +155,7 @@ fn freeze(path: &Path) {
 #[test]
 fn a_third_interrupt_ends_a_run_whose_disk_stands_still() {
     let s = Sandbox::new();
-    slow(&s);
-    let mut child = s.spawn(&["run", "slow.yaml"]);
-    wait_for("stage two", 20, || logged(&s, "two") == 1);
+    let mut child = slow_chain::start(&s, 1);
     let batches = || s.files(".trainyard/runs").into_iter().filter(|file| file.contains("/journal/"));
     let last = s.store().join("runs").join(batches().next_back().unwrap());
     let number: u64 = last.file_name().unwrap().to_str().unwrap().parse().unwrap();
@@ -207,9 +164,9 @@ fn a_third_interrupt_ends_a_run_whose_disk_stands_still() {
     freeze(&journal.join(format!("{:010}", number + 1)));
     // The run checks for requests every second, and writes a heartbeat every ten.
     std::thread::sleep(Duration::from_secs(12));
-    for signal in 0..3 {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended after {signal} signals");
-        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    for signals in 0..3 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended after {signals} signals");
+        signal("-INT", &child.id().to_string());
         std::thread::sleep(Duration::from_millis(300));
     }
     wait_for("the end", 10, || child.try_wait().unwrap().is_some());
@@ -228,16 +185,16 @@ fn with_hangup(s: &Sandbox, how: &str) -> Child {
 #[test]
 fn a_closed_terminal_ends_a_run_like_an_interrupt_unless_that_is_to_be_ignored() {
     let s = Sandbox::new();
-    slow(&s);
-    let hang_up = |child: &Child| Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap();
+    slow_chain::write(&s);
+    let hang_up = |child: &Child| signal("-HUP", &child.id().to_string());
     let mut child = with_hangup(&s, "--default-signal=HUP");
-    wait_for("stage two", 20, || logged(&s, "two") == 1);
+    wait_for("stage two", 20, || s.logged("two") == 1);
     hang_up(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let runs = s.run(&["runs", "list", "--format", "json"]).code(0).json();
     assert_eq!(runs[0]["status"], "cancelled", "{runs}");
     let mut child = with_hangup(&s, "--ignore-signal=HUP");
-    wait_for("stage two again", 20, || logged(&s, "two") == 2);
+    wait_for("stage two again", 20, || s.logged("two") == 2);
     hang_up(&child);
     s.write("go", "");
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -287,8 +244,7 @@ fn killed_reinforcement_learning_ends_with_the_same_digests() {
     whole.run(&["run", "practice.yaml"]).code(0);
     let mut child = killed.spawn(&["run", "practice.yaml"]);
     wait_for("a checkpoint", 60, || !killed.files(".trainyard/checkpoints").is_empty());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(&mut child);
     assert!(outputs_of_rl(&killed).is_empty(), "it must be killed before it is done");
     killed.run(&["run", "practice.yaml"]).code(0).says("resum");
     killed.run(&["logs", "latest", "rl"]).code(0).prints("resuming after step");

@@ -1,6 +1,7 @@
 //! `run:` stages: any command line, with declared inputs, outputs and metrics.
 
 use crate::kit::Sandbox;
+use crate::processes::matching;
 
 const TWO: &str = r#"
 version: 1
@@ -51,10 +52,7 @@ fn a_failing_command_fails_its_stage_and_blocks_what_needs_it() {
         ran.stdout,
         ran.stderr
     );
-    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
-    let status = |stage: &str| {
-        shown["stages"].as_array().unwrap().iter().find(|x| x["stage"] == stage).unwrap()["status"].clone()
-    };
+    let status = |stage: &str| s.stage(stage)["status"].take();
     assert_eq!((status("bad"), status("after"), status("other")), ("failed".into(), "blocked".into(), "done".into()));
     s.run(&["logs", "latest", "bad"]).code(0).prints("about to fail");
 }
@@ -68,8 +66,8 @@ fn a_timeout_kills_the_whole_tree_of_processes() {
          run: (sleep 31.4159; touch survived) & setsid sleep 31.4159; sleep 31.4159\n    timeout: 500ms\n",
     );
     s.run(&["run", "slow.yaml"]).code(1);
-    let left = std::process::Command::new("pgrep").args(["-f", "sleep 31.4159"]).output().unwrap();
-    assert!(left.stdout.is_empty(), "processes survived: {}", String::from_utf8_lossy(&left.stdout));
+    let left = matching("sleep 31.4159");
+    assert!(left.is_empty(), "processes survived: {left:?}");
 }
 
 #[test]

@@ -4,9 +4,10 @@
 //! a separate prefix. Without the variable the tests report that they are skipped.
 
 use crate::kit::{Sandbox, ran, skipped, wait_for};
+use crate::processes::kill;
 use crate::published::{all_hits, intact, publish};
+use crate::slow_chain;
 use std::collections::BTreeMap;
-use std::process::Child;
 use std::time::Duration;
 use trainyard_store::{GarbagePlan, GarbagePolicy, Store, StoreOptions, layout};
 
@@ -201,8 +202,7 @@ fn killed_training_continues_and_ends_with_a_folders_digests() {
     folder.run(&["run", "training.yaml"]).code(0);
     let mut child = s.spawn(&["run", "training.yaml"]);
     wait_for("a checkpoint in the bucket", 60, || !bucket.names(layout::CHECKPOINTS).is_empty());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(&mut child);
     let killed = runs(s).remove(0);
     assert_eq!(killed.1, "unfinished", "it must be killed before it is done");
     s.run(&["run", "training.yaml"]).code(0).says("resuming run");
@@ -214,40 +214,14 @@ fn killed_training_continues_and_ends_with_a_folders_digests() {
     all_hits(s, "training.yaml");
 }
 
-const SLOW: &str = r#"
-version: 1
-name: slow
-stages:
-  one:
-    run: echo one >> @log; printf 1 > ${{ outputs.o }}/x
-    outputs: {o: {kind: files}}
-  two:
-    with: {i: "${{ stages.one.o }}"}
-    run: echo two >> @log; while [ ! -e @go ]; do sleep 0.05; done; cat ${{ inputs.i }}/x > ${{ outputs.o }}/y
-    outputs: {o: {kind: files}}
-"#;
-
-fn logged(s: &Sandbox, word: &str) -> usize {
-    std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().filter(|l| *l == word).count()
-}
-
-/// Starts the slow file, whose second stage runs for the `times`-th time.
-fn slow(s: &Sandbox, times: usize) -> Child {
-    s.write_placed("slow.yaml", SLOW);
-    let child = s.spawn(&["run", "slow.yaml"]);
-    wait_for("stage two", 30, || logged(s, "two") == times);
-    child
-}
-
 #[test]
 fn killed_engine_is_taken_over_and_a_cancelled_run_ends() {
     let Some(bucket) = Bucket::new() else { return };
     let s = &bucket.sandbox;
-    let mut child = slow(s, 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let mut child = slow_chain::start(s, 1);
+    kill(&mut child);
     // Taken over, then cancelled while its new writer works.
-    let child = slow(s, 2);
+    let child = slow_chain::start(s, 2);
     let taken = runs(s);
     assert_eq!(taken.len(), 1, "{taken:?}");
     s.run(&["runs", "cancel", "latest"]).code(0).prints("requested run");
@@ -255,14 +229,13 @@ fn killed_engine_is_taken_over_and_a_cancelled_run_ends() {
     ended.code(130).says("resuming run").says("one: hit").says("stopping: requested by another process");
     assert_eq!(runs(s), [(taken[0].0.clone(), "cancelled".to_string())]);
     // A run without a writer can be cancelled, too.
-    let mut child = slow(s, 3);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let mut child = slow_chain::start(s, 3);
+    kill(&mut child);
     s.run(&["runs", "cancel", "latest"]).code(0).prints("is cancelled now");
     assert_eq!(runs(s)[0].1, "cancelled");
     s.write("go", "");
     s.run(&["run", "slow.yaml"]).code(0).says("one: hit").says("two: done");
-    assert_eq!((logged(s, "one"), logged(s, "two")), (1, 4));
+    assert_eq!((s.logged("one"), s.logged("two")), (1, 4));
     s.run(&["artifacts", "export", "latest/two/o", "out"]).code(0);
     assert_eq!(s.read("out/y"), "1");
 }

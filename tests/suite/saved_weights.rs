@@ -1,7 +1,7 @@
 //! Weights on disk: in bfloat16 and in several files, read by every stage and by transformers.
 
 use crate::kit::Sandbox;
-use std::process::Command;
+use crate::python_programs::{python_with, succeeds};
 
 const CHAIN: &str = r#"
 version: 1
@@ -84,15 +84,12 @@ fn a_size_of_files_that_is_none_is_named() {
 
 #[test]
 fn transformers_loads_the_shards_and_answers_the_same_tokens() {
-    let Some(python) = std::env::var("TRAINYARD_TEST_TRANSFORMERS").ok().filter(|python| !python.is_empty()) else {
-        return crate::kit::skipped("TRAINYARD_TEST_TRANSFORMERS names no Python with torch and transformers");
-    };
+    let Some(python) = python_with("torch and transformers", "TRAINYARD_TEST_TRANSFORMERS") else { return };
     let s = Sandbox::new();
     s.write("saved.yaml", CHAIN);
     trained(SHARDS, "shards", &s);
     let columns = "id,token_ids,loss_mask";
     s.run(&["artifacts", "export", "latest/evaluation/trajectories", "played.jsonl", "--columns", columns]).code(0);
     s.write("peers.py", include_str!("saved_weights_peers.py"));
-    let output = Command::new(&python).arg("peers.py").current_dir(s.path(".")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeds(&python, &s, &["peers.py"]);
 }

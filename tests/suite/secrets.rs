@@ -119,6 +119,38 @@ fn a_command_that_prints_its_secrets_leaves_none_behind() {
 }
 
 #[test]
+fn a_command_gets_only_the_secrets_that_it_names() {
+    let s = planted();
+    let stage = |more: &str| {
+        format!("version: 1\nname: env\nstages:\n  talks:\n    cache: false\n    run: 'env | sort'\n{more}")
+    };
+    s.write("none.yaml", stage(""));
+    let ran = run(&s, &["run", "none.yaml"]).code(0);
+    nothing_holds_them(&s, &ran);
+    let log = s.run(&["logs", "latest", "talks"]).code(0).prints("PATH=").stdout;
+    assert!(!log.contains("PLANTED_") && !log.contains("[secret"), "{log}");
+    s.write("one.yaml", stage("    secrets: [TOKEN]\n"));
+    let ran = run(&s, &["run", "one.yaml"]).code(0);
+    nothing_holds_them(&s, &ran);
+    let log = s.run(&["logs", "latest", "talks"]).code(0).prints("TOKEN=[secret TOKEN]").stdout;
+    assert!(!log.contains("PLANTED_KEY") && !log.contains("[secret KEY]"), "{log}");
+}
+
+#[test]
+fn a_secret_in_base64_leaves_nothing_behind() {
+    let s = planted();
+    s.write(
+        "encoded.yaml",
+        "version: 1\nname: encoded\nstages:\n  talks:\n    cache: false\n    secrets: [TOKEN]\n    \
+         run: 'for user in a ab abc; do printf %s \"$user:$TOKEN.\" | base64 | tr -d \"\\n\"; echo; done'\n",
+    );
+    let ran = run(&s, &["run", "encoded.yaml"]).code(0);
+    nothing_holds_them(&s, &ran);
+    let log = s.run(&["logs", "latest", "talks"]).code(0).stdout;
+    assert_eq!(log.matches("[secret TOKEN]").count(), 3, "{log}");
+}
+
+#[test]
 fn a_command_that_fails_with_a_secret_in_its_last_line_leaves_none_behind() {
     let s = planted();
     let ran = run(&s, &["run", "secrets.yaml", "-p", "ending=7"]).code(1);

@@ -1,19 +1,26 @@
 //! The daemon: schedules fire, runs outlive it, files change, and users revise their requests.
 
 use crate::kit::{Sandbox, wait_for};
+use crate::processes::signal;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
 
-const EVERY_SECOND: &str = "version: 1\nname: ticking\nparams: {tick: {type: string}}\n\
+pub const EVERY_SECOND: &str = "version: 1\nname: ticking\nparams: {tick: {type: string}}\n\
     schedule: {cron: \"* * * * * *\", overlap: queue}\nstages:\n  one:\n    run: 'echo \"at ${{ params.tick }}\"'\n";
 
 /// A daemon that stops with the test.
-struct Daemon(Child);
+pub struct Daemon(pub Child);
 
 impl Daemon {
     fn start(s: &Sandbox, more: &[&str]) -> Self {
+        Self::guarded(s, &[more, &["--no-token"]].concat())
+    }
+    /// Starts a daemon whose API needs a token.
+    pub fn guarded(s: &Sandbox, more: &[&str]) -> Self {
         let args = [&["serve", "--workflows", "workflows"], more].concat();
         Self(s.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
@@ -22,8 +29,7 @@ impl Daemon {
     }
     /// Stops the daemon and returns its exit code.
     fn stop(mut self) -> i32 {
-        let pid = self.0.id().to_string();
-        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        signal("-TERM", &self.0.id().to_string());
         self.0.wait().unwrap().code().unwrap()
     }
 }
@@ -35,7 +41,7 @@ impl Drop for Daemon {
     }
 }
 
-fn show(s: &Sandbox, name: &str) -> Value {
+pub fn show(s: &Sandbox, name: &str) -> Value {
     let shown = s.run(&["schedules", "show", name, "--format", "json"]);
     if shown.code == 0 { shown.json() } else { Value::Null }
 }
@@ -47,12 +53,17 @@ fn ended(s: &Sandbox, name: &str, outcome: &str) -> usize {
 }
 
 /// Sends one request; returns the status and the body as JSON.
-fn ask(port: u16, method: &str, path: &str, body: &str) -> (u16, Value) {
+pub fn ask(port: u16, method: &str, path: &str, body: &str) -> (u16, Value) {
+    ask_with(port, method, path, body, "")
+}
+
+/// Sends one request with further lines of its head.
+pub fn ask_with(port: u16, method: &str, path: &str, body: &str, head: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(
         stream,
         "{method} /api/v1{path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+         content-length: {}\r\n{head}connection: close\r\n\r\n{body}",
         body.len()
     )
     .unwrap();
@@ -63,7 +74,7 @@ fn ask(port: u16, method: &str, path: &str, body: &str) -> (u16, Value) {
     (status, serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {answer}")))
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -198,6 +209,36 @@ fn an_artifact_that_another_workflow_publishes_starts_a_run() {
 }
 
 #[test]
+fn requests_of_this_machine_need_the_token_of_a_private_file() {
+    let s = Sandbox::new();
+    s.write("workflows/yearly.yaml", EVERY_SECOND.replace("* * * * * *", "0 0 1 1 *"));
+    let port = free_port();
+    let daemon = Daemon::guarded(&s, &["--bind", &format!("127.0.0.1:{port}")]);
+    let file = s.path(&format!("home/tokens/serve-{port}"));
+    wait_for("the token", 60, || file.exists());
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        for folder in [s.path(""), s.path("home")] {
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let other = Command::new("cat").arg(&file).uid(12_345).output().unwrap();
+        assert!(!other.status.success() && other.stdout.is_empty(), "another user reads the token");
+    }
+    wait_for("the schedule", 60, || !show(&s, "ticking").is_null());
+    let token = std::fs::read_to_string(&file).unwrap();
+    let bearer = |token: &str| format!("authorization: Bearer {}\r\n", token.trim());
+    let pause = |head: &str| ask_with(port, "POST", "/schedules/ticking/pause", "{}", head).0;
+    assert_eq!((pause(""), pause(&bearer("x")), pause(&bearer(&token[1..]))), (401, 401, 401));
+    assert_eq!(ask(port, "GET", "/runs", "").0, 401);
+    assert_eq!(ask(port, "GET", "/health", "").0, 200, "health needs no token");
+    assert_eq!(show(&s, "ticking")["status"], "active");
+    assert_eq!(pause(&bearer(&token)), 200);
+    assert_eq!(daemon.stop(), 0);
+    assert!(!file.exists(), "the token ends with the daemon");
+    s.run(&["serve", "--workflows", "workflows", "--no-token", "--token-file", "x"]).code(2).says("--no-token");
+}
+
+#[test]
 fn nobody_can_be_let_in_from_the_network_without_tokens() {
     let s = Sandbox::new();
     s.write("workflows/x.yaml", EVERY_SECOND);
@@ -223,6 +264,9 @@ fn what_a_daemon_is_installed_with_is_written_once() {
     let unit = s.read("there/trainyard.service");
     assert!(unit.contains("KillMode=process") && unit.contains("/there/workflows"), "{unit}");
     assert!(!unit.contains("@folder@") && !unit.contains("@program@"), "{unit}");
+    let container = s.read("there/Containerfile");
+    let user = container.lines().position(|line| line == "USER 10001:10001").expect("an unprivileged user");
+    assert!(container.lines().position(|line| line.starts_with("ENTRYPOINT")) > Some(user), "{container}");
     s.run(&["init", "--serve", "there"]).code(2).says("exists already");
 }
 

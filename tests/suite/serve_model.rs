@@ -2,10 +2,13 @@
 //! Python with `openai` and `anthropic`, through these clients.
 
 use crate::kit::Sandbox;
+use crate::processes::signal;
+use crate::python_programs::{python_with, succeeds};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Stdio};
 
 const MODEL: &str = r#"
 version: 1
@@ -27,13 +30,19 @@ stages:
 "#;
 
 /// A server that stops with the test.
-struct Served {
-    child: Child,
-    port: u16,
+pub struct Served {
+    pub child: Child,
+    pub port: u16,
 }
 
 impl Served {
-    fn start(s: &Sandbox, args: &[&str]) -> Self {
+    /// Starts a server without a key, unless the arguments name its file.
+    pub fn start(s: &Sandbox, args: &[&str]) -> Self {
+        let open: &[&str] = if args.contains(&"--key-file") { &[] } else { &["--no-token"] };
+        Self::guarded(s, &[args, open].concat())
+    }
+    /// Starts a server that needs a key.
+    fn guarded(s: &Sandbox, args: &[&str]) -> Self {
         let all = [&["serve-model", "latest/base/model", "--bind", "127.0.0.1:0"], args].concat();
         let mut child = s.command(&all).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -58,8 +67,7 @@ impl Served {
         read(self.send("POST", path, &body.to_string(), ""))
     }
     fn signal(&self) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        signal("-TERM", &self.child.id().to_string());
     }
     fn code(mut self) -> i32 {
         self.child.wait().unwrap().code().unwrap()
@@ -81,7 +89,8 @@ fn read(mut stream: TcpStream) -> (u16, Value) {
     (status, serde_json::from_str(body).unwrap_or_else(|_| json!(body)))
 }
 
-fn made() -> Sandbox {
+/// Creates a sandbox with a run that made a model.
+pub fn made() -> Sandbox {
     let s = Sandbox::new();
     s.write("served.yaml", MODEL);
     s.run(&["run", "served.yaml"]).code(0);
@@ -218,19 +227,31 @@ fn mistakes_of_the_command_are_told_at_once() {
     assert_eq!(read(with).0, 200);
 }
 
+#[test]
+fn requests_of_this_machine_need_the_key_of_a_private_file() {
+    let s = made();
+    let served = Served::guarded(&s, &["--name", "agent"]);
+    let file = s.path(&format!("home/tokens/serve-model-{}", served.port));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let key = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(served.ask("/v1/chat/completions", &chat("x")).0, 401);
+    for head in [format!("authorization: Bearer {}\r\n", key.trim()), format!("x-api-key: {}\r\n", key.trim())] {
+        assert_eq!(read(served.send("POST", "/v1/chat/completions", &chat("x").to_string(), &head)).0, 200);
+    }
+    served.signal();
+    assert_eq!(served.code(), 0);
+    assert!(!file.exists(), "the key ends with the server");
+}
+
 /// Requires TRAINYARD_TEST_CLIENTS, a Python with `openai` and `anthropic`.
 #[test]
 fn the_official_clients_understand_every_form() {
-    let Some(python) = std::env::var_os("TRAINYARD_TEST_CLIENTS") else {
-        eprintln!("skipped: TRAINYARD_TEST_CLIENTS names no Python with `openai` and `anthropic`");
-        return;
-    };
+    let Some(python) = python_with("`openai` and `anthropic`", "TRAINYARD_TEST_CLIENTS") else { return };
     let s = made();
     let served = Served::start(&s, &["--name", "agent"]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/suite/serve_model_clients.py");
-    let ran = Command::new(python).arg(script).arg(format!("http://127.0.0.1:{}", served.port)).output().unwrap();
-    assert!(ran.status.success(), "{}\n{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let ran = succeeds(&python, &s, &[script, &format!("http://127.0.0.1:{}", served.port)]);
     for part in ["chat", "stream", "tools", "responses", "completions", "anthropic", "errors"] {
-        assert!(String::from_utf8_lossy(&ran.stdout).contains(&format!("{part}: ok")), "{part} was not checked");
+        assert!(ran.stdout.contains(&format!("{part}: ok")), "{part} was not checked");
     }
 }

@@ -1,9 +1,12 @@
 //! Rewards and environments that are custom services: checked against the rules, and used in a run.
 
-use crate::kit::{Sandbox, ran, repository, skipped};
-use serde_json::{Value, json};
+use crate::custom_environments::write_problems;
+use crate::kit::{Ran, Sandbox, ran, repository};
+use crate::processes::Killed;
+use crate::python_programs::python_sandbox;
+use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 const SHOP: &str = r#"
 import trainyard_bridge as ty
@@ -65,23 +68,10 @@ stages:
       rollout: {group_size: 2, max_turn_tokens: 8}
 "#;
 
-/// A server that stops when dropped.
-struct Served(Child);
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Creates a sandbox with a server; without Python it reports a skip and returns `None`.
-fn shop() -> Option<(Sandbox, Served)> {
-    if Command::new("python3").arg("--version").output().is_err() {
-        skipped("there is no python3");
-        return None;
-    }
-    let s = Sandbox::new();
+#[track_caller]
+fn shop() -> Option<(Sandbox, Killed)> {
+    let s = python_sandbox()?;
     let program = s.write("served/shop.py", SHOP);
     let mut command = Command::new("python3");
     command.arg("-B").arg(program).env("PYTHONPATH", repository().join("python")).stderr(Stdio::piped());
@@ -92,12 +82,11 @@ fn shop() -> Option<(Sandbox, Served)> {
     s.write("trainyard.yaml", "version: 1\nsecrets: {SHOP: env:SHOP_KEY}\n");
     s.write("script.yaml", SCRIPT.replace("URL", &url));
     s.write("services.yaml", WORKFLOW.replace("URL", &url));
-    let row = |n: u32| json!({"id": format!("p{n}"), "question": format!("{n} pears?"), "answer": (5 * n).to_string()});
-    s.write("problems.jsonl", (1..=4).map(|n| row(n).to_string() + "\n").collect::<String>());
-    Some((s, Served(child)))
+    write_problems(&s);
+    Some((s, Killed(child)))
 }
 
-fn run(s: &Sandbox, key: &str, args: &[&str]) -> crate::kit::Ran {
+fn run(s: &Sandbox, key: &str, args: &[&str]) -> Ran {
     ran(s.command(args).env("SHOP_KEY", key).output().unwrap())
 }
 
@@ -124,8 +113,8 @@ fn a_run_asks_services_and_ends_well_or_with_their_words() {
     let file = s.read("services.yaml").replace("name: wordy,", "name: wordy, options: {refuse: true},");
     s.write("services.yaml", file);
     let failed = run(&s, "sesame", &["run", "services.yaml"]).code(1);
-    assert!(format!("{}{}", failed.stdout, failed.stderr).contains("ValueError: no grade"), "{failed:?}");
+    assert!(failed.output().contains("ValueError: no grade"), "{failed:?}");
     drop(served);
     let away = run(&s, "sesame", &["run", "services.yaml"]).code(1);
-    assert!(format!("{}{}", away.stdout, away.stderr).contains("cannot be reached"), "{away:?}");
+    assert!(away.output().contains("cannot be reached"), "{away:?}");
 }

@@ -4,8 +4,12 @@
 //! without the variable the tests report that they are skipped. They run with and without accounting.
 
 use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
+use crate::processes::{kill, matching};
 use std::collections::BTreeSet;
 use std::process::{Child, Command};
+
+/// Seconds that a job may wait in the queue that all tests share.
+const JOB_WAIT_S: u64 = 180;
 
 /// Creates a sandbox whose only pool is Slurm, with options in addition to the defaults.
 #[track_caller]
@@ -39,13 +43,26 @@ fn slurm(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
-/// Returns the words in a file that stages write, one per line.
-fn lines(s: &Sandbox, name: &str) -> Vec<String> {
-    std::fs::read_to_string(s.path(name)).unwrap_or_default().lines().map(str::to_string).collect()
-}
-
-fn processes(pattern: &str) -> String {
-    String::from_utf8_lossy(&Command::new("pgrep").args(["-fa", pattern]).output().unwrap().stdout).into_owned()
+/// Waits until Slurm's books show the end of a job, and returns its state and exit code: those of accounting, or of the
+/// controller where there is no accounting.
+fn books(job: &str) -> String {
+    let query = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_string()
+    };
+    let ended = || {
+        let accounted = query("sacct", &["-X", "-n", "-P", "-o", "state,exitcode", "-j", job]);
+        if !accounted.is_empty() {
+            return accounted;
+        }
+        let shown = query("scontrol", &["show", "job", job]);
+        let field = |name: &str| shown.split_whitespace().find_map(|word| word.strip_prefix(name));
+        format!("{}|{}", field("JobState=").unwrap_or_default(), field("ExitCode=").unwrap_or_default())
+    };
+    wait_for("the end of the job in the books", JOB_WAIT_S, || {
+        !["RUNNING", "COMPLETING"].iter().any(|s| ended().contains(s))
+    });
+    ended()
 }
 
 #[test]
@@ -62,10 +79,21 @@ fn a_stage_runs_as_a_job_and_gets_the_gpus_that_slurm_gives() {
     run(&s).code(0);
     s.run(&["artifacts", "export", "latest/one/o", "out"]).code(0);
     assert_eq!(s.read("out/x"), "0,1 it's up\n");
-    let log = lines(&s, "log");
+    let log = s.log();
     assert!(log.len() == 1 && log[0].ends_with(" w/one"), "{log:?}");
     run(&s).code(0).says("hit");
-    assert_eq!(lines(&s, "log").len(), 1);
+    assert_eq!(s.log().len(), 1);
+}
+
+/// This Slurm does not confine jobs to their devices.
+#[test]
+fn a_stage_without_gpus_sees_none() {
+    for (options, seen) in [("", "[]"), (", hide_gpus: false", "[unset]")] {
+        let Some(s) = cluster(options) else { return };
+        workflow(&s, "run: echo \"[${CUDA_VISIBLE_DEVICES-unset}]\" >> @log\nresources: {memory: 100MiB}");
+        run(&s).code(0);
+        assert_eq!(s.log(), [seen]);
+    }
 }
 
 #[test]
@@ -106,11 +134,11 @@ fn cancelling_a_run_ends_its_job_and_all_that_it_started() {
     let Some(s) = cluster("") else { return };
     workflow(&s, "run: echo $SLURM_JOB_ID > @log; setsid sleep 2718.2 & sleep 2718.2");
     let child = s.spawn(&["run", "w.yaml"]);
-    wait_for("the job", 60, || !lines(&s, "log").is_empty());
+    wait_for("the job", JOB_WAIT_S, || !s.log().is_empty());
     s.run(&["runs", "cancel", "latest"]).code(0);
     ran(child.wait_with_output().unwrap()).code(130);
-    wait_for("the end of the processes", 30, || processes("sleep 2718.2").is_empty());
-    let job = &lines(&s, "log")[0];
+    wait_for("the end of the processes", 30, || matching("sleep 2718.2").is_empty());
+    let job = &s.log()[0];
     let left = slurm("squeue", &["--noheader", "--format=%i"]);
     assert!(!left.lines().any(|line| line == job), "{left}");
 }
@@ -120,10 +148,10 @@ fn a_job_that_still_waits_is_cancelled_without_a_start() {
     let Some(s) = cluster(", extra: [--begin=now+3600]") else { return };
     workflow(&s, "run: echo never >> @log");
     let child = s.spawn(&["run", "w.yaml"]);
-    wait_for("its reason", 60, || s.run(&["explain", "latest", "one"]).stdout.contains("BeginTime"));
+    wait_for("its reason", JOB_WAIT_S, || s.run(&["explain", "latest", "one"]).stdout.contains("BeginTime"));
     s.run(&["runs", "cancel", "latest"]).code(0);
     ran(child.wait_with_output().unwrap()).code(130);
-    assert_eq!(lines(&s, "log"), [""; 0]);
+    assert_eq!(s.log(), [""; 0]);
 }
 
 #[test]
@@ -131,7 +159,7 @@ fn a_timeout_ends_the_job() {
     let Some(s) = cluster("") else { return };
     workflow(&s, "run: setsid sleep 1414.2 & sleep 1414.2\ntimeout: 3s");
     run(&s).code(1).says("timeout");
-    wait_for("the end of the processes", 30, || processes("sleep 1414.2").is_empty());
+    wait_for("the end of the processes", 30, || matching("sleep 1414.2").is_empty());
 }
 
 #[test]
@@ -146,7 +174,7 @@ fn a_job_that_uses_more_memory_than_it_asked_for_says_so_and_is_not_tried_again(
          retry: {attempts: 3, backoff: 1s..1s}",
     );
     run(&s).code(1).says("out of memory").says("resources");
-    assert_eq!(lines(&s, "log").len(), 1);
+    assert_eq!(s.log().len(), 1);
 }
 
 #[test]
@@ -158,7 +186,7 @@ fn several_nodes_whose_attempts_are_killed_are_lost_and_tried_again() {
          resources: {nodes: 2, memory: 300MiB, wait: 2m}\nretry: {attempts: 3, backoff: 1s..1s}",
     );
     run(&s).code(0).says("signal 9");
-    assert_eq!(lines(&s, "log").len(), 4, "once on each node, and again");
+    assert_eq!(s.log().len(), 4, "once on each node, and again");
 }
 
 #[test]
@@ -169,10 +197,10 @@ fn a_fan_out_is_one_array() {
         "version: 1\nname: w\nstages:\n  many:\n    \
          matrix: {n: [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]}\n    \
          run: echo \"$SLURM_ARRAY_JOB_ID ${{ matrix.n }}\" >> @log; echo ${{ matrix.n }} > ${{ outputs.o }}/n\n    \
-         outputs: {o: {kind: files}}\n    resources: {memory: 50MiB}\n",
+         outputs: {o: {kind: files}}\n    resources: {memory: 100MiB}\n",
     );
     run(&s).code(0);
-    let log = lines(&s, "log");
+    let log = s.log();
     let arrays: BTreeSet<&str> = log.iter().filter_map(|line| line.split(' ').next()).collect();
     let members: BTreeSet<&str> = log.iter().filter_map(|line| line.split(' ').nth(1)).collect();
     assert_eq!((log.len(), arrays.len(), members.len()), (20, 1, 20), "{log:?}");
@@ -186,7 +214,7 @@ fn slow(s: &Sandbox) -> Child {
          outputs: {o: {kind: files}}",
     );
     let child = s.spawn(&["run", "w.yaml"]);
-    wait_for("the stage", 60, || !lines(s, "log").is_empty());
+    wait_for("the stage", JOB_WAIT_S, || !s.log().is_empty());
     child
 }
 
@@ -199,64 +227,97 @@ fn status(s: &Sandbox) -> String {
 fn a_killed_engine_leaves_its_jobs_and_the_next_one_finds_them() {
     let Some(s) = cluster("") else { return };
     let mut child = slow(&s);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(&mut child);
     assert_eq!(status(&s), "unfinished");
     let second = s.spawn(&["run", "w.yaml"]);
-    wait_for("the second engine", 60, || status(&s) == "running");
+    wait_for("the second engine", JOB_WAIT_S, || status(&s) == "running");
     s.write("go", "");
     ran(second.wait_with_output().unwrap()).code(0).says("resuming run");
-    assert_eq!(lines(&s, "log").len(), 1, "it was started once");
+    assert_eq!(s.log().len(), 1, "it was started once");
 }
 
 #[test]
 fn a_job_that_ended_while_nobody_watched_is_not_started_again() {
     let Some(s) = cluster("") else { return };
     let mut child = slow(&s);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(&mut child);
     s.write("go", "");
-    let job = lines(&s, "log").remove(0);
-    wait_for("the end of the job", 60, || {
+    let job = s.log().remove(0);
+    wait_for("the end of the job", JOB_WAIT_S, || {
         !slurm("squeue", &["--noheader", "--format=%i"]).lines().any(|line| line == job)
     });
     run(&s).code(0);
-    assert_eq!(lines(&s, "log").len(), 1);
+    assert_eq!(s.log().len(), 1);
 }
 
 #[test]
 fn a_job_that_somebody_cancels_fails_its_stage() {
     let Some(s) = cluster("") else { return };
     let child = slow(&s);
-    slurm("scancel", &[&lines(&s, "log")[0]]);
+    slurm("scancel", &[&s.log()[0]]);
     let ended = ran(child.wait_with_output().unwrap());
     let ended = ended.code(1).says("was cancelled").says("not by this run");
-    assert_eq!(lines(&s, "log").len(), 1, "{}", ended.stderr);
+    assert_eq!(s.log().len(), 1, "{}", ended.stderr);
+}
+
+/// The node of the first alternative is taken by another job for longer than the stage waits; those of the second are
+/// free.
+#[test]
+fn a_stage_that_gets_no_machine_goes_to_its_other_alternative() {
+    let Some(s) = cluster("") else { return };
+    let pool = |name: &str, partition: &str, tag: &str, priority: u32| {
+        format!(
+            "- {{name: {name}, executor: slurm, cpus: 8, memory: 4000MiB, tags: [{tag}], priority: {priority}, \
+             with: {{poll: 500ms, log_folder: @logs, partition: {partition}}}}}\n"
+        )
+    };
+    let pools = pool("first", "spare", "spot", 5) + &pool("second", "main", "own", 0);
+    s.write_placed("trainyard.yaml", &format!("version: 1\npools:\n{pools}"));
+    let taken = ["--parsable", "--partition=spare", "--ntasks=1", "--cpus-per-task=8", "--mem=100"];
+    let taken = slurm("sbatch", &[&taken[..], &["--output=/dev/null", "--wrap=sleep 300"]].concat());
+    wait_for("the other job", JOB_WAIT_S, || {
+        slurm("squeue", &["--noheader", "--format=%T", "-j", &taken]) == "RUNNING"
+    });
+    workflow(
+        &s,
+        "run: echo $SLURMD_NODENAME >> @log\n\
+         resources: {memory: 100MiB, cpus: 2, wait: 45s, any_of: [{tags: [spot]}, {tags: [own]}]}\n\
+         retry: {attempts: 8, backoff: 1s..1s}",
+    );
+    let ended = run(&s);
+    slurm("scancel", &[&taken]);
+    ended.code(0).says("no machine accepted the attempt within 45.0s");
+    assert_eq!(s.log().len(), 1);
+    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
+    let attempts = shown["stages"][0]["attempts"].as_array().unwrap();
+    let pools: Vec<&str> = attempts.iter().filter_map(|attempt| attempt["pool"].as_str()).collect();
+    // Jobs of other tests may hold the second one for a while, too.
+    assert_eq!((&pools[..2], pools.last()), (&["first", "second"][..], Some(&"second")));
 }
 
 /// The partition `low` is preempted by `high`; Slurm requeues preempted jobs if allowed.
 #[test]
-fn a_preempted_job_is_lost_and_tried_again() {
+fn a_preempted_job_uses_up_no_retry() {
     let Some(s) = cluster(", partition: low") else { return };
     workflow(
         &s,
         "run: echo $SLURM_JOB_ID >> @log; while [ ! -e @go ]; do sleep 0.2; done\nresources: {cpus: 8}\n\
-         retry: {attempts: 3, backoff: 1s..1s}",
+         retry: {attempts: 1, backoff: 1s..1s}",
     );
     let child = s.spawn(&["run", "w.yaml"]);
-    wait_for("the stage", 60, || lines(&s, "log").len() == 1);
+    wait_for("the stage", JOB_WAIT_S, || s.log().len() == 1);
     slurm("sbatch", &["--partition=high", "--ntasks=8", "--mem=50", "--output=/dev/null", "--wrap=sleep 3"]);
-    wait_for("the second attempt", 120, || lines(&s, "log").len() == 2);
+    wait_for("the second attempt", 120, || s.log().len() == 2);
     s.write("go", "");
     ran(child.wait_with_output().unwrap()).code(0);
-    let jobs: BTreeSet<String> = lines(&s, "log").into_iter().collect();
+    let jobs: BTreeSet<String> = s.log().into_iter().collect();
     assert_eq!(jobs.len(), 2, "another job, not the same one again");
 }
 
 #[test]
 fn slurms_own_time_limit_is_told_as_one() {
     let Some(s) = cluster(", time_limit: 1s") else { return };
-    workflow(&s, "run: trap '' TERM; while true; do sleep 1; done");
+    workflow(&s, "run: trap '' TERM; while true; do sleep 1; done\nretry: {attempts: 1}");
     run(&s).code(1).says("exceeded its time limit");
 }
 
@@ -270,13 +331,50 @@ fn a_stage_on_two_nodes_is_one_job_with_a_process_on_each() {
          resources: {nodes: 2, memory: 300MiB, wait: 2m}",
     );
     run(&s).code(0);
-    let log = lines(&s, "log");
+    let log = s.log();
     let column = |at: usize| log.iter().filter_map(|l| l.split(' ').nth(at)).collect::<BTreeSet<&str>>();
     assert_eq!((log.len(), column(0).len(), column(1).len()), (2, 1, 2), "{log:?}");
     assert_eq!((column(2), column(3)), (["0", "1"].into(), ["2"].into()), "{log:?}");
     assert_eq!(column(4).len(), 1, "both were told the same: {log:?}");
+    let job = log[0].split(' ').next().unwrap();
+    assert_eq!(books(job), "COMPLETED|0:0", "the attempt ends nothing of Slurm");
     s.run(&["artifacts", "export", "latest/one/o", "out"]).code(0);
     assert_eq!(s.read("out/rank"), "0\n");
+}
+
+/// Begins, announces a checkpoint on the first node, and kills its attempt on both once the store has the checkpoint.
+const KILLED_NODES: &str = r#"
+if [ -n "${TRAINYARD_RESUME-}" ]; then
+  echo "$TRAINYARD_NODE_RANK resumes after $(cat "$TRAINYARD_RESUME/step")" >> @log
+  exit 0
+fi
+echo "$TRAINYARD_NODE_RANK begins" >> @log
+mkdir c
+echo 5 > c/step
+if [ "$TRAINYARD_NODE_RANK" = 0 ]; then
+  echo '{"checkpoint": "c", "step": 5}' >> "$TRAINYARD_METRICS"
+else
+  echo '{"checkpoint": "nowhere", "step": 9}' >> "$TRAINYARD_METRICS"
+fi
+while ! ls @.trainyard/checkpoints/*/*/*.json > /dev/null 2>&1; do sleep 0.2; done
+sleep 1
+kill -9 $PPID
+sleep 5
+"#;
+
+#[test]
+fn all_nodes_resume_from_a_checkpoint_of_the_first() {
+    let Some(s) = cluster("") else { return };
+    s.write_placed("nodes.sh", KILLED_NODES);
+    workflow(
+        &s,
+        "run: . @nodes.sh\nresources: {nodes: 2, memory: 300MiB, wait: 2m}\n\
+         retry: {attempts: 3, backoff: 1s..1s}",
+    );
+    run(&s).code(0).says("signal 9");
+    let mut log = s.log();
+    log.sort();
+    assert_eq!(log, ["0 begins", "0 resumes after 5", "1 begins", "1 resumes after 5"]);
 }
 
 #[test]
@@ -284,9 +382,16 @@ fn a_node_that_fails_ends_the_stage_and_is_named() {
     let Some(s) = cluster("") else { return };
     workflow(
         &s,
-        "run: if [ $TRAINYARD_NODE_RANK = 1 ]; then echo no link >&2; exit 5; fi; sleep 2929.2\n\
-         resources: {nodes: 2, memory: 300MiB}",
+        "run: if [ $TRAINYARD_NODE_RANK = 1 ]; then sleep 3; echo no link >&2; exit 5; fi; echo $SLURM_JOB_ID >> @log; \
+         sleep 2929.2\nresources: {nodes: 2, memory: 300MiB}",
     );
-    run(&s).code(1).says("node 1").says("no link");
-    wait_for("the end of the processes", 30, || processes("sleep 2929.2").is_empty());
+    // The reason must not depend on which process ends first.
+    for round in 1..=5 {
+        let ended = run(&s).code(1).says("node 1").says("no link");
+        assert!(!ended.stderr.contains("from outside"), "{}", ended.stderr);
+        wait_for("the end of the processes", 30, || matching("sleep 2929.2").is_empty());
+        let log = s.log();
+        assert_eq!(log.len(), round, "a certain failure is not tried again: {log:?}");
+        assert_eq!(books(&log[round - 1]), "FAILED|1:0", "the exit code is that of the attempt");
+    }
 }

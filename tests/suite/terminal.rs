@@ -1,6 +1,7 @@
 //! The terminal interprets no control codes in a stage's output, names and artifacts.
 
-use crate::kit::{Ran, Sandbox, ran, skipped};
+use crate::kit::{Ran, Sandbox};
+use crate::python_programs::{call_through, python_sandbox};
 
 /// Output that sets a window title, clears the screen, reverses a line, and sets colors.
 const SAYS: &str = r#"
@@ -125,27 +126,16 @@ fn lines_of(screen: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-pub fn has_python() -> bool {
-    std::process::Command::new("python3").arg("--version").output().is_ok()
-}
-
 /// Runs the program on a terminal, and returns the lines that it shows.
 pub fn on_a_terminal(s: &Sandbox, columns: u16, args: &[&str]) -> Vec<String> {
     s.write("terminal.py", TERMINAL);
-    let ours = s.command(args);
-    let mut command = std::process::Command::new("python3");
-    command.arg("terminal.py").arg(columns.to_string()).arg(ours.get_program()).args(ours.get_args());
-    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
-    lines_of(&ran(command.current_dir(s.path("")).output().unwrap()).code(0).stdout, usize::from(columns))
+    let screen = call_through(s, &["terminal.py", &columns.to_string()], args).stdout;
+    lines_of(&screen, usize::from(columns))
 }
 
 #[test]
 fn lines_of_a_terminal_are_at_most_as_long_and_break_no_word() {
-    if !has_python() {
-        skipped("there is no python3");
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     s.write("long.yaml", LONG);
     let piped = s.run(&["run", "long.yaml"]).code(0);
     let page = on_a_terminal(&s, 80, &["runs", "show", "latest"]);
@@ -153,7 +143,8 @@ fn lines_of_a_terminal_are_at_most_as_long_and_break_no_word() {
         assert!(page.iter().any(|line| line.starts_with(name)), "{page:#?}");
     }
     assert!(page.iter().any(|line| line.starts_with("    main metric: demonstrations 4")), "{page:#?}");
-    let again = on_a_terminal(&s, 80, &["run", "long.yaml"]);
+    // The address of the pages is one word, which is longer than a line.
+    let again = on_a_terminal(&s, 80, &["run", "--no-pages", "long.yaml"]);
     assert!(again.iter().any(|line| line.contains("labels_of_the_steps_of_a_long_name: hit ")), "{again:#?}");
     for line in page.iter().chain(&again) {
         assert!(!line.starts_with('|'), "the table is drawn: {again:#?}");

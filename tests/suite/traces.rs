@@ -1,9 +1,9 @@
 //! Rollouts as logs of Inspect and documents of ATIF: the files, and, if `TRAINYARD_TEST_TRACES` names a Python with
 //! `inspect-ai` and `atif`, these programs themselves.
 
-use crate::kit::{Sandbox, skipped};
-use serde_json::{Value, json};
-use std::process::Command;
+use crate::kit::Sandbox;
+use crate::python_programs::{python_with, succeeds};
+use serde_json::json;
 
 const WORKFLOW: &str = r#"
 version: 1
@@ -53,15 +53,11 @@ fn exported() -> Sandbox {
     s
 }
 
-fn lines(s: &Sandbox, name: &str) -> Vec<Value> {
-    s.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[test]
 fn documents_hold_the_rows_and_equal_rows_give_equal_files() {
     let s = exported();
     for (artifact, name) in ARTIFACTS {
-        let (rows, documents) = (lines(&s, &format!("{name}-rows.jsonl")), lines(&s, &format!("{name}.jsonl")));
+        let (rows, documents) = (s.read_rows(&format!("{name}-rows.jsonl")), s.read_rows(&format!("{name}.jsonl")));
         assert_eq!(rows.len(), documents.len());
         for (row, document) in rows.iter().zip(&documents) {
             assert_eq!(row["id"], document["trajectory_id"]);
@@ -75,7 +71,7 @@ fn documents_hold_the_rows_and_equal_rows_give_equal_files() {
         s.run(&["artifacts", "export", &format!("latest/{artifact}"), "again.eval", "--as", "inspect"]).code(0);
         assert_eq!(log, std::fs::read(s.path("again.eval")).unwrap());
     }
-    let rollouts = lines(&s, "rollouts.jsonl");
+    let rollouts = s.read_rows("rollouts.jsonl");
     let sampled = rollouts.iter().flat_map(|document| document["steps"].as_array().unwrap());
     assert!(sampled.clone().any(|step| step["metrics"]["logprobs"][0].is_number()));
 }
@@ -100,13 +96,10 @@ fn folders_have_cards_and_mistakes_say_what_to_do() {
 
 #[test]
 fn their_readers_take_them() {
-    let Some(python) = std::env::var("TRAINYARD_TEST_TRACES").ok().filter(|python| !python.is_empty()) else {
-        return skipped("TRAINYARD_TEST_TRACES names no Python with inspect-ai and atif");
-    };
+    let Some(python) = python_with("inspect-ai and atif", "TRAINYARD_TEST_TRACES") else { return };
     let s = exported();
     s.write("traces.py", include_str!("traces.py"));
     for (check, (_, name)) in ["inspect", "atif"].iter().flat_map(|check| ARTIFACTS.map(|one| (check, one))) {
-        let output = Command::new(&python).args(["traces.py", check, name]).current_dir(s.path(".")).output().unwrap();
-        assert!(output.status.success(), "{check} {name}: {}", String::from_utf8_lossy(&output.stderr));
+        succeeds(&python, &s, &["traces.py", check, name]);
     }
 }

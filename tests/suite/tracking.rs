@@ -1,8 +1,8 @@
 //! Runs followed by other programs: the data that they receive; results of a run do not depend on them.
 
 use crate::kit::Sandbox;
+use crate::python_programs::{python_with, succeeds};
 use serde_json::Value;
-use std::process::Command;
 
 const TRAINS: &str = r#"
 version: 1
@@ -47,7 +47,7 @@ fn curves_and_lineage_are_written_while_a_run_goes_on_and_change_no_digest() {
     assert!(files.iter().any(|name| name.starts_with("followed/") && name.contains("/sft/events.out.tfevents.")));
     assert!(s.files("wandb").iter().any(|name| name.starts_with("offline-run-") && name.ends_with(".wandb")));
     let lineage = s.read("openlineage.jsonl");
-    let events: Vec<Value> = lineage.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = s.read_rows("openlineage.jsonl");
     let of = |job: &str, state: &str| {
         let named = |e: &&Value| e["job"]["name"] == job && e["eventType"] == state;
         events.iter().find(named).unwrap_or_else(|| panic!("no {state} of {job}: {lineage}")).clone()
@@ -58,18 +58,12 @@ fn curves_and_lineage_are_written_while_a_run_goes_on_and_change_no_digest() {
     assert!(read.iter().any(|dataset| dataset["name"] == made["outputs"][0]["name"]), "{sft}");
     of("followed", "START");
     of("followed", "COMPLETE");
-    let Some(python) = std::env::var("TRAINYARD_TEST_TRACKERS").ok().filter(|python| !python.is_empty()) else {
-        return crate::kit::skipped(
-            "TRAINYARD_TEST_TRACKERS names no Python with tensorboard, openlineage-python and wandb",
-        );
-    };
-    let reads = |name: &str, script: &str| {
-        s.write(name, script);
-        let output = Command::new(&python).arg(name).current_dir(s.path(".")).output().unwrap();
-        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    reads("peers.py", include_str!("tracking_peers.py"));
-    reads("wandb_peer.py", include_str!("tracking_wandb.py"));
+    let packages = "tensorboard, openlineage-python and wandb";
+    let Some(python) = python_with(packages, "TRAINYARD_TEST_TRACKERS") else { return };
+    s.write("peers.py", include_str!("tracking_peers.py"));
+    succeeds(&python, &s, &["peers.py"]);
+    s.write("wandb_peer.py", include_str!("tracking_wandb.py"));
+    succeeds(&python, &s, &["wandb_peer.py"]);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `engine/trl` that draws by vLLM: what it writes into TRL's configuration, and the log-probabilities that it returns,
 //! with a double of TRL. The real vLLM requires a GPU.
 
-use crate::kit::{Sandbox, python};
+use crate::kit::Sandbox;
+use crate::python_programs::python;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -10,7 +10,8 @@
 //! An output line matches if one line of the real output contains its words. Words with a digit are ignored, since
 //! times, digests and figures differ between machines. `…` is any text, and a line of `…` alone matches always.
 
-use crate::kit::{Ran, Sandbox, ran, repository, skipped};
+use crate::kit::{Ran, Sandbox, ran, repository};
+use crate::python_programs::python_sandbox;
 use std::process::{Command, Stdio};
 
 /// A marked block of the page.
@@ -66,11 +67,7 @@ fn shell(s: &Sandbox, commands: &str) -> Ran {
 
 #[test]
 fn the_tutorial_runs_from_an_empty_folder_and_prints_its_output() {
-    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        skipped("there is no python3");
-        return;
-    }
-    let s = Sandbox::new();
+    let Some(s) = python_sandbox() else { return };
     for folder in ["bin", "railway"] {
         std::fs::create_dir(s.path(folder)).unwrap();
     }

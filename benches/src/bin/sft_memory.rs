@@ -5,13 +5,12 @@
 //! one is the memory beyond the model.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, RequestsInMemory, StageContext};
+use trainyard_api::{DiscardingCheckpoints, InputArtifact, SilentReporter, StageContext};
 use trainyard_benches::{peak_memory, random_model};
-use trainyard_core::attempt::AttemptMessage;
-use trainyard_core::{ArtifactKind, Chance, Clock, Digest, Error, Result, Secrets, SystemClock};
+use trainyard_core::{ArtifactKind, Chance, Clock, Digest, Error, Result, SystemClock};
 use trainyard_lm::ModelConfig;
 use trainyard_tables::{Message, TableRowWriter, Trajectory};
 use trainyard_train::stages::sft::Sft;
@@ -24,23 +23,6 @@ const FEW: u64 = 1_000;
 /// Rows written at once.
 const PIECE: u64 = 10_000;
 const OPTIONS: &str = r#"{"batch_tokens": 4096, "validation_share": 0.01, "checkpoint_every": 0}"#;
-
-struct NoCheckpoints;
-
-impl CheckpointStore for NoCheckpoints {
-    fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
-        Ok(None)
-    }
-    fn save(&self, _: u64, _: &Path) -> Result<()> {
-        Ok(())
-    }
-}
-
-struct Silent;
-
-impl Reporter for Silent {
-    fn report(&self, _: AttemptMessage) {}
-}
 
 /// Returns a row of about 40 tokens; three rows share a problem.
 fn row(i: u64) -> Trajectory {
@@ -77,19 +59,9 @@ fn context(folder: &Path) -> StageContext {
     let output = |port: &str| (port.to_string(), folder.join(format!("out-{port}")));
     StageContext {
         cpus: 2,
-        cancel: CancelToken::default(),
-        reporter: Arc::new(Silent),
-        checkpoints: Arc::new(NoCheckpoints),
-        requests: Arc::new(RequestsInMemory::default()),
-        scratch: folder.join("scratch"),
         inputs: [input("model", ArtifactKind::Model), input("trajectories", ArtifactKind::Trajectories)].into(),
         output_folders: [output("model"), output("report")].into(),
-        metrics: BTreeMap::new(),
-        comparisons: Vec::new(),
-        measured: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        env: BTreeMap::new(),
-        secrets: Secrets::default(),
+        ..StageContext::new(folder.join("scratch"), Arc::new(SilentReporter), Arc::new(DiscardingCheckpoints))
     }
 }
 

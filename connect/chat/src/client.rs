@@ -341,7 +341,7 @@ fn is_request_fault(fault: &HttpFault) -> bool {
 }
 
 /// Returns whether a name is that of a model and the date of its release: `gpt-4o-2024-08-06` or
-/// `claude-sonnet-4-20250514`. Services answer so to a name without a date.
+/// `claude-sonnet-4-20250514`. Services respond with such a name to one without a date.
 fn is_dated(name: &str, model: &str) -> bool {
     let Some(date) = name.strip_prefix(model).and_then(|rest| rest.strip_prefix('-')) else { return false };
     let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());

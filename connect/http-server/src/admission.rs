@@ -5,9 +5,7 @@
 //! pages.
 
 use crate::policy::RequestPolicy;
-use axum::http::{HeaderMap, HeaderName, Uri, header};
-use subtle::ConstantTimeEq as _;
-use trainyard_core::Digest;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 
 /// Names of this machine in `Host` and `Origin`.
 const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -36,11 +34,15 @@ pub fn admit<T>(
         return holder.map(Some).ok_or(RequestDenial::NoCredential);
     }
     let host = text(headers, header::HOST).or_else(|| target.host().filter(|_| policy.target_host));
-    if !host.is_some_and(is_this_machine) {
+    // The target of a request may name a host as well.
+    let is_other = target.host().is_some_and(|host| !is_this_machine(host));
+    if is_other || !host.is_some_and(is_this_machine) {
         return Err(RequestDenial::OtherHost);
     }
-    let origin = text(headers, header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
-    if origin.is_some_and(|host| !is_this_machine(host)) {
+    // An origin that is not ASCII is no name of this machine either.
+    let origin_host = |origin: &HeaderValue| origin.to_str().ok()?.split_once("://").map(|(_, host)| host.to_string());
+    let origin = headers.get(header::ORIGIN).map(|origin| origin_host(origin).unwrap_or_default());
+    if origin.is_some_and(|host| !is_this_machine(&host)) {
         return Err(RequestDenial::OtherOrigin);
     }
     Ok(None)
@@ -51,12 +53,6 @@ pub fn credential<'r>(policy: &RequestPolicy, headers: &'r HeaderMap) -> Option<
     let bearer = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     let api_key = || text(headers, HeaderName::from_static("x-api-key")).filter(|_| policy.x_api_key);
     bearer.or_else(api_key).map(str::trim)
-}
-
-/// Compares two digests in constant time. Compare digests of credentials and not their texts: the time of a text
-/// comparison would reveal the length.
-pub fn same_digest(a: &Digest, b: &Digest) -> bool {
-    a.as_str().as_bytes().ct_eq(b.as_str().as_bytes()).into()
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -75,6 +71,7 @@ fn is_this_machine(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::token::same_token;
 
     const OPEN: RequestPolicy = RequestPolicy {
         protected: false,
@@ -87,8 +84,7 @@ mod tests {
 
     fn admitted(policy: &RequestPolicy, headers: &[(&str, &str)]) -> Result<Option<()>, RequestDenial> {
         let map = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        let expected = Digest::of(b"k");
-        let find = |key: &str| same_digest(&Digest::of(key.as_bytes()), &expected).then_some(());
+        let find = |key: &str| same_token(key, "k").then_some(());
         admit(policy, &map, &"http://localhost/".parse().unwrap(), find)
     }
 
@@ -112,6 +108,29 @@ mod tests {
         assert_eq!(admitted(&OPEN, &[host, ("origin", "http://evil.example")]), Err(RequestDenial::OtherOrigin));
         assert_eq!(admitted(&OPEN, &[host, ("origin", "null")]), Err(RequestDenial::OtherOrigin));
         assert_eq!(admitted(&OPEN, &[host, ("origin", "http://localhost:3000")]), Ok(None));
+    }
+
+    #[test]
+    fn target_of_another_host_is_refused() {
+        let headers: HeaderMap = [(header::HOST, HeaderValue::from_static("127.0.0.1:8000"))].into_iter().collect();
+        for (target, admitted) in [
+            ("/api/v1/health", Ok(None)),
+            ("http://127.0.0.1:8000/api/v1/health", Ok(None)),
+            ("http://[::1]:8000/", Ok(None)),
+            ("http://evil.example/api/v1/health", Err(RequestDenial::OtherHost)),
+            ("http://127.0.0.1.evil.example:8000/", Err(RequestDenial::OtherHost)),
+        ] {
+            assert_eq!(admit(&OPEN, &headers, &target.parse().unwrap(), |_| Some(())), admitted, "{target}");
+        }
+    }
+
+    #[test]
+    fn origin_that_is_not_ascii_is_another_one() {
+        let mut headers: HeaderMap = [(header::HOST, HeaderValue::from_static("localhost"))].into_iter().collect();
+        let target = "/".parse().unwrap();
+        assert_eq!(admit(&OPEN, &headers, &target, |_| Some(())), Ok(None));
+        headers.insert(header::ORIGIN, HeaderValue::from_bytes(b"http://localhost\xff").unwrap());
+        assert_eq!(admit(&OPEN, &headers, &target, |_| Some(())), Err(RequestDenial::OtherOrigin));
     }
 
     #[test]

@@ -13,15 +13,19 @@ mod admission;
 mod bind;
 mod body;
 mod connection;
+mod descriptors;
 mod limits;
 mod policy;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod token;
 
-pub use admission::{RequestDenial, admit, credential, same_digest};
+pub use admission::{RequestDenial, admit, credential};
 pub use bind::bind;
 pub use body::{BodyError, is_stalled, read_body};
+pub use descriptors::{descriptor_limit, raise_descriptor_limit};
 pub use limits::ServerLimits;
 pub use policy::RequestPolicy;
 pub use serve::serve;
+pub use token::{TokenFile, random_seed, random_token, same_digest, same_token};

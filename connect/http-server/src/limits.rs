@@ -19,3 +19,23 @@ impl Default for ServerLimits {
         Self { head: Duration::from_secs(10), body: Duration::from_secs(30), connections: 512 }
     }
 }
+
+impl ServerLimits {
+    /// Limits the connections to a quarter of the files that the process may open: a request may open files, too, and
+    /// the rest is for the other work of the process.
+    pub fn within_descriptors(self, descriptors: u64) -> Self {
+        let most = usize::try_from(descriptors / 4).unwrap_or(usize::MAX).max(1);
+        Self { connections: self.connections.min(most), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_for_the_process() {
+        let connections = |descriptors| ServerLimits::default().within_descriptors(descriptors).connections;
+        assert_eq!([0, 3, 256, 1_024, 2_048, u64::MAX].map(connections), [1, 1, 64, 256, 512, 512]);
+    }
+}

@@ -24,3 +24,4 @@ pub use response::{
     ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, ResponseChoice, SampledToken, TopLogprob, Usage,
 };
 pub use server::{ModelApiServer, ModelApiSettings};
+pub use trainyard_http_server::random_token;

@@ -24,6 +24,8 @@ pub struct ProgramFolder {
     folder: TempDir,
     /// Command in which files of the program are replaced by their paths in the folder.
     pub command: Vec<String>,
+    /// Command that ends what a process of the program leaves; may be empty.
+    pub stop: Vec<String>,
 }
 
 impl ProgramFolder {
@@ -47,7 +49,7 @@ impl ProgramFolder {
         if !bridge.exists() {
             std::fs::write(&bridge, BRIDGE).map_err(|e| io_error(&bridge, &e))?;
         }
-        Ok(Self { folder, command })
+        Ok(Self { folder, command, stop: options.stop.clone() })
     }
     pub fn path(&self) -> &Path {
         self.folder.path()

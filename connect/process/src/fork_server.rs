@@ -4,9 +4,10 @@
 //! The server reads requests from a socket, which bring the pipes for the output of their process, and writes a line
 //! for each start and each end. It ends, with all its processes, when the socket is closed.
 
+use crate::descendants::ProgramMark;
 use crate::one_shot_folder::{OneShotFolder, program_environment};
 use crate::output::{ProgramLog, spawn_reader};
-use crate::program::{kill_group, spawn_error};
+use crate::program::spawn_error;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -65,6 +66,8 @@ pub struct ForkServer {
     /// Requests are written one at a time.
     control: Mutex<UnixStream>,
     forks: Arc<Mutex<Forks>>,
+    /// Mark of what the imports start, and of processes that a fork started without another program.
+    mark: ProgramMark,
     _folder: OneShotFolder,
 }
 
@@ -95,7 +98,8 @@ impl ForkServer {
         let (control, theirs) = UnixStream::pair().map_err(|e| socket_error(&e))?;
         let mut process = Command::new(python);
         process.args([SERVER_NAME, script.as_str()]).current_dir(folder.path()).env_clear().process_group(0);
-        process.envs(program_environment(passed, set));
+        let mark = ProgramMark::unique();
+        process.envs(program_environment(passed, set)).envs(mark.variables());
         process.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = process.spawn().map_err(|e| spawn_error(python, &e))?;
         // The command has its own copy of the other end, which would keep the socket open.
@@ -104,7 +108,7 @@ impl ForkServer {
         let errors = child.stderr.take().map(|pipe| spawn_reader("errors", pipe, log));
         let forks = Arc::new(Mutex::new(Forks::default()));
         let lines = control.try_clone().map_err(|e| socket_error(&e))?;
-        let server = Self { child, control: Mutex::new(control), forks, _folder: folder };
+        let server = Self { child, control: Mutex::new(control), forks, mark, _folder: folder };
         // The last lines are in the log.
         output.transpose()?;
         errors.transpose()?;
@@ -178,7 +182,7 @@ impl Drop for ForkServer {
         let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = control.shutdown(std::net::Shutdown::Both);
         drop(control);
-        kill_group(self.child.id());
+        self.mark.kill(Some(self.child.id()));
         let _ = self.child.wait();
     }
 }

@@ -9,6 +9,7 @@
 //! A [`Supervisor`] starts processes, sends requests to them, restarts processes that die and kills those that hang. It
 //! does not depend on the protocol, which a [`WorkerWire`] implements: a [`WorkerPool`] uses lines, other callers use
 //! length-prefixed frames.
+mod descendants;
 mod fault;
 mod folder;
 mod fork_server;
@@ -22,6 +23,7 @@ mod program;
 mod protocol;
 mod response;
 mod service;
+mod stop_command;
 mod supervisor;
 #[cfg(test)]
 mod tests;

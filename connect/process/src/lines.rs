@@ -58,7 +58,7 @@ impl WorkerWire for LineWire {
 
     fn start(&mut self) -> trainyard_core::Result<ChildProgram> {
         let LineSettings { place, folder, variables, log, .. } = &*self.settings;
-        ChildProgram::start(&folder.command, folder.path(), variables, log.clone()).map_err(|e| e.at(place))
+        ChildProgram::start(folder, variables, log.clone()).map_err(|e| e.at(place))
     }
     fn greeting(&mut self) -> Vec<u8> {
         self.session = self.settings.protocol.start_session();

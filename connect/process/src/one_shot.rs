@@ -2,10 +2,12 @@
 //!
 //! All lines are logged. The caller interprets the last lines after the program has ended.
 
+use crate::descendants::{ProgramMark, kill_group};
 use crate::fork_server::{ForkServer, ForkedProcess};
 use crate::one_shot_folder::{OneShotFolder, program_environment};
 use crate::output::{ProgramLog, spawn_reader};
-use crate::program::{describe_status, kill_group, spawn_error};
+use crate::program::{describe_status, spawn_error};
+use crate::stop_command;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,9 +17,6 @@ use trainyard_core::{Error, Result};
 
 /// Timeout for the pipes of an ended program to become empty: a descendant may hold them open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time in which a stop command must end.
-const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl OneShotFolder {
     /// Forks the program from a server that has imported its packages. The environment is that of
@@ -29,12 +28,14 @@ impl OneShotFolder {
         set: &[(&str, String)],
         log: ProgramLog,
     ) -> Result<OneShotProgram, Box<(Self, Error)>> {
-        let started = fork_with_readers(&self, server, passed, set, log);
+        let mark = ProgramMark::unique();
+        let marked: Vec<(&str, String)> = set.iter().cloned().chain(mark.variables()).collect();
+        let started = fork_with_readers(&self, server, passed, &marked, log);
         match started {
             Err(error) => Err(Box::new((self, error))),
             Ok((process, [stdout, stderr])) => {
                 let process = ProgramProcess::Forked(process);
-                Ok(OneShotProgram { process, stdout, stderr, has_exited: false, folder: self })
+                Ok(OneShotProgram { process, stdout, stderr, has_exited: false, mark, folder: self })
             }
         }
     }
@@ -56,7 +57,8 @@ impl OneShotFolder {
         let (name, arguments) = self.command().split_first().ok_or_else(|| Error::invalid("the command is empty"))?;
         let mut process = Command::new(name);
         process.args(arguments).current_dir(self.path()).env_clear().process_group(0);
-        process.envs(program_environment(passed, set));
+        let mark = ProgramMark::unique();
+        process.envs(program_environment(passed, set)).envs(mark.variables());
         process.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = process.spawn().map_err(|e| spawn_error(name, &e))?;
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
@@ -64,7 +66,7 @@ impl OneShotFolder {
         };
         let (stdout, stderr) = (spawn_reader("output", output, log.clone()), spawn_reader("errors", errors, log));
         let process = ProgramProcess::Child(child);
-        Ok(OneShotProgram { process, stdout: stdout?, stderr: stderr?, has_exited: false, folder: self })
+        Ok(OneShotProgram { process, stdout: stdout?, stderr: stderr?, has_exited: false, mark, folder: self })
     }
 }
 
@@ -124,13 +126,15 @@ impl ProgramProcess {
     }
 }
 
-/// A running program. Dropping it kills the program with all its descendants.
+/// A running program. Dropping it kills the program with everything that it started.
 pub struct OneShotProgram {
     process: ProgramProcess,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
     /// Whether the program has ended, so that another process may reuse its id.
     has_exited: bool,
+    /// Mark of everything that the program starts.
+    mark: ProgramMark,
     folder: OneShotFolder,
 }
 
@@ -142,8 +146,9 @@ impl OneShotProgram {
         Some(self.end(status))
     }
     fn end(&self, status: ExitStatus) -> ProgramExit {
-        // Kills descendants that still run.
+        // Kills descendants that still run. While one is in the group, no other group has its id.
         kill_group(self.process.id());
+        self.mark.kill(None);
         if status.code().is_none() {
             self.run_stop();
         }
@@ -151,28 +156,16 @@ impl OneShotProgram {
         let (stdout, stderr) = (last(&self.stdout), last(&self.stderr));
         ProgramExit { success: status.success(), status: describe_status(status), stdout, stderr }
     }
-    /// Runs the stop command, at most for [`STOP_TIMEOUT`]. Its failure is ignored: there may be nothing to end.
+    /// Runs the stop command of a program that was killed.
     fn run_stop(&self) {
-        let Some((name, arguments)) = self.folder.stop().split_first() else { return };
-        let mut command = Command::new(name);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let Ok(mut stop) = command.spawn() else { return };
-        let mut remaining = STOP_TIMEOUT;
-        while matches!(stop.try_wait(), Ok(None)) {
-            if remaining.is_zero() {
-                let _ = stop.kill();
-                let _ = stop.wait();
-            }
-            std::thread::sleep(POLL_INTERVAL);
-            remaining = remaining.saturating_sub(POLL_INTERVAL);
-        }
+        stop_command::run(self.folder.stop(), &self.mark);
     }
 }
 
 impl Drop for OneShotProgram {
     fn drop(&mut self) {
         if !self.has_exited {
-            kill_group(self.process.id());
+            self.mark.kill(Some(self.process.id()));
             self.process.wait();
             self.run_stop();
         }
@@ -222,6 +215,28 @@ mod tests {
         drop(run(&script.replace("echo started", "sleep 60"), &[]));
         std::thread::sleep(Duration::from_millis(1500));
         assert!(!mark.exists(), "no descendant runs after an exit or a drop");
+    }
+
+    #[test]
+    fn sessions_and_orphans_end_with_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let touch = format!("'sleep 1; touch {}' < /dev/null > /dev/null 2>&1", mark.display());
+        for script in [
+            format!("setsid sh -c {touch} & echo started"),
+            format!("(setsid sh -c {touch} &); echo started; sleep 60"),
+            format!("env -i setsid sh -c {touch} & sleep 60"),
+        ] {
+            let program = run(&script, &[]);
+            if script.ends_with("started") {
+                assert_eq!(wait(program).stdout, "started");
+            } else {
+                std::thread::sleep(Duration::from_millis(300));
+                drop(program);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(!mark.exists(), "a process in a separate session outlived its program");
     }
 
     #[test]

@@ -14,15 +14,13 @@ pub const PYTHON_VARIABLES: [(&str, &str); 3] =
 /// Files of a program, in a folder that is removed when this value is dropped.
 pub struct OneShotFolder {
     folder: ProgramFolder,
-    /// Command that ends what a killed program leaves; may be empty.
-    stop: Vec<String>,
 }
 
 impl OneShotFolder {
     /// Copies the files that the command and `files` name. Errors: invalid (a file is missing), those of the disk.
     pub fn create(command: &[String], files: &[String]) -> Result<Self> {
         let options = ProgramOptions { command: command.to_vec(), files: files.to_vec(), ..ProgramOptions::default() };
-        Ok(Self { folder: ProgramFolder::create(&options)?, stop: Vec::new() })
+        Ok(Self { folder: ProgramFolder::create(&options)? })
     }
     /// Returns the working folder of the program.
     pub fn path(&self) -> &Path {
@@ -35,11 +33,11 @@ impl OneShotFolder {
     /// Replaces the command, as by one that runs it in a container. `stop` is run after the program was killed, and may
     /// be empty.
     pub fn set_command(&mut self, command: Vec<String>, stop: Vec<String>) {
-        (self.folder.command, self.stop) = (command, stop);
+        (self.folder.command, self.folder.stop) = (command, stop);
     }
     /// Returns the command to run after the program was killed; may be empty.
     pub fn stop(&self) -> &[String] {
-        &self.stop
+        &self.folder.stop
     }
 }
 

@@ -36,6 +36,12 @@ pub struct ProgramOptions {
     /// Time in which a process must be ready: `10m` for a program that loads a model. It is at least `timeout`.
     #[serde(skip_serializing_if = "is_default_start")]
     pub start: String,
+    /// Command that ends what a process of the program leaves and that is not one of its descendants, such as a
+    /// container: `[sh, -c, 'docker rm --force "$TRAINYARD_PROGRAM"']`. It runs each time that a process has ended or
+    /// was killed, for at most 10 s; its failure is ignored. The variable holds a name that is unique for each process;
+    /// the program gets it, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
     /// Names of environment variables that the program gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR`
     /// and `TZ`. Their values are not a part of the stage digest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,6 +59,7 @@ impl Default for ProgramOptions {
             workers: 1,
             timeout: "30s".to_string(),
             start: DEFAULT_START.to_string(),
+            stop: Vec::new(),
             env: Vec::new(),
             options: Value::Null,
         }
@@ -80,6 +87,10 @@ impl ProgramOptions {
         problems.extend(OptionProblem::out_of_range("/workers", self.workers, 1..=256));
         if let Err(error) = self.time() {
             problems.push(OptionProblem::new("/timeout", error.message));
+        }
+        if self.stop.first().is_some_and(String::is_empty) {
+            let problem = OptionProblem::new("/stop/0", "the stop command names no program");
+            problems.push(problem.help("write for example `stop: [docker, rm, --force, my-container]`"));
         }
         if let Err(error) = self.own_start_time() {
             problems.push(OptionProblem::new("/start", error.message));
@@ -153,7 +164,10 @@ mod tests {
         }
         let unready = ProgramOptions { start: "soon".into(), ..good.clone() };
         assert_eq!(unready.problems().into_iter().map(|p| p.pointer).collect::<Vec<_>>(), ["/start"]);
-        assert!(serde_json::to_value(&good).unwrap().get("start").is_none(), "digests of older files stay");
+        let unnamed = ProgramOptions { stop: vec![String::new()], ..good.clone() };
+        assert_eq!(unnamed.problems().into_iter().map(|p| p.pointer).collect::<Vec<_>>(), ["/stop/0"]);
+        let written = serde_json::to_value(&good).unwrap();
+        assert!(["start", "stop"].iter().all(|name| written.get(name).is_none()), "digests of older files stay");
         let shown = ProgramOptions { command: vec!["python3".into(), "/w/x/my.py".into()], ..good };
         assert_eq!(shown.shown(), "python3 my.py");
     }

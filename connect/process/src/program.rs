@@ -1,15 +1,16 @@
 //! Owns one process of a program. It starts the process with a clean environment, writes and reads without blocking,
 //! and kills the process with all its descendants.
 
+use crate::descendants::{ProgramMark, kill_group};
+use crate::folder::ProgramFolder;
 use crate::frames::{FrameBuffer, Framing};
 use crate::output::{OutputLines, ProgramLog, null_log};
+use crate::stop_command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, PipeReader, Read, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -24,7 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Variables that every program gets.
 pub const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
 
-/// A running process. Dropping it kills the process with its descendants.
+/// A running process. Dropping it kills the process with everything that it started.
 pub struct ChildProgram {
     child: Child,
     /// `None` once it is closed.
@@ -39,8 +40,19 @@ pub struct ChildProgram {
     /// Whether the program has closed its output.
     ended: bool,
     grace: GracePeriods,
+    /// Mark of the descendants, and the command to run after the end; `None` for a process that was started elsewhere.
+    leftovers: Option<Leftovers>,
+    /// Whether the process and its descendants were killed.
+    is_over: bool,
     /// Removed after the process has ended.
     _folder: Option<TempDir>,
+}
+
+/// Data for what remains of a program after the end of its process.
+struct Leftovers {
+    mark: ProgramMark,
+    /// Stop command; may be empty.
+    stop: Vec<String>,
 }
 
 /// Times in which a process may exit after its input was closed.
@@ -53,22 +65,25 @@ pub struct GracePeriods {
 }
 
 impl ChildProgram {
-    /// Starts the program in a separate process group, with `folder` as its working folder. Errors: invalid (the
-    /// program does not exist), retryable.
-    pub(crate) fn start(command: &[String], folder: &Path, variables: &[String], log: ProgramLog) -> Result<Self> {
-        let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("the command is empty"))?;
+    /// Starts the program of a folder in a separate process group, with the folder as its working folder. Errors:
+    /// invalid (the program does not exist), retryable.
+    pub(crate) fn start(folder: &ProgramFolder, variables: &[String], log: ProgramLog) -> Result<Self> {
+        let (name, arguments) = folder.command.split_first().ok_or_else(|| Error::invalid("the command is empty"))?;
+        let mark = ProgramMark::unique();
         let mut process = Command::new(name);
-        process.args(arguments).current_dir(folder).env_clear().process_group(0);
+        process.args(arguments).current_dir(folder.path()).env_clear().process_group(0);
         let named = VARIABLES.into_iter().chain(variables.iter().map(String::as_str));
         process.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
         // `TRAINYARD_PROTOCOL` makes the bridge reserve the standard output. The other variables fix the order of
         // Python's sets in all processes and keep bytecode out of the folder.
         process.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
+        process.envs(mark.variables());
         process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = process.spawn().map_err(|e| spawn_error(name, &e))?;
         let grace = GracePeriods { killed: Duration::ZERO, closed: EXIT_GRACE };
         let mut program = Self::over(child, Framing::Lines(MAX_LINE_BYTES), grace, None)?;
         program.stderr_lines = OutputLines::new(log);
+        program.leftovers = Some(Leftovers { mark, stop: folder.stop.clone() });
         Ok(program)
     }
     /// Wraps a process that was started with pipes for its input and output, and optionally for its errors. `folder` is
@@ -91,6 +106,8 @@ impl ChildProgram {
             received: FrameBuffer::new(framing),
             ended: false,
             grace,
+            leftovers: None,
+            is_over: false,
             _folder: folder,
         };
         set.map_err(|e| Error::retryable(format!("cannot set up the pipes of a program: {e}")))?;
@@ -219,30 +236,34 @@ impl ChildProgram {
         self.kill();
         "closed its standard output".to_string()
     }
+    /// Kills the process with everything that it started, and runs its stop command, once.
     fn kill(&mut self) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
         if !self.grace.killed.is_zero() {
             self.close_and_wait(self.grace.killed);
         }
-        if matches!(self.child.try_wait(), Ok(Some(_))) {
-            return;
+        let has_exited = matches!(self.child.try_wait(), Ok(Some(_)));
+        // The id of a process that was waited for may belong to another one.
+        let leader = (!has_exited).then(|| self.child.id());
+        match &self.leftovers {
+            Some(Leftovers { mark, .. }) => mark.kill(leader),
+            None => leader.into_iter().for_each(kill_group),
         }
-        kill_group(self.child.id());
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if !has_exited {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if let Some(Leftovers { mark, stop }) = &self.leftovers {
+            stop_command::run(stop, mark);
+        }
     }
 }
 
 /// Returns user and group of this process, as `1000:1000`.
 pub fn own_user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
-}
-
-/// Kills a process group by its leader's id, and so all descendants that did not leave the group. Errors are ignored:
-/// the group may have ended.
-pub fn kill_group(leader: u32) {
-    if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
 }
 
 impl Drop for ChildProgram {
@@ -292,6 +313,7 @@ pub fn describe_status(status: ExitStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn unresponsive_process_is_killed_and_reaped() {

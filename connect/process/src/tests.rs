@@ -49,6 +49,47 @@ fn with_causes(error: &Error) -> String {
 }
 
 #[test]
+fn stop_command_runs_for_each_process_under_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let append = |file: &str| format!("echo \"$TRAINYARD_PROGRAM\" >> {}", folder.path().join(file).display());
+    let script = format!("{}; {}", append("started"), each(RESPOND));
+    let stop = ["sh", "-c", &append("stopped")].map(str::to_string).to_vec();
+    let workers = workers(&ProgramOptions { workers: 2, stop, ..options(&script) });
+    let pending: Vec<PendingProgramResponse> = (0..40).map(|n| call(&workers, &json!({"n": n}))).collect();
+    pending.iter().for_each(|response| assert!(wait(response).is_ok()));
+    drop((pending, workers));
+    let names = |file: &str| {
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        let mut names: Vec<String> = text.lines().map(str::to_string).collect();
+        names.sort();
+        names
+    };
+    let started = names("started");
+    assert_eq!(names("stopped"), started);
+    assert!(started.iter().all(|name| name.starts_with("trainyard-")), "{started:?}");
+    assert!(started.windows(2).all(|pair| pair[0] != pair[1]), "each process has its own name: {started:?}");
+}
+
+#[test]
+fn descendants_in_their_own_session_end_with_a_program_that_crashed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, late) = (folder.path().join("begun"), folder.path().join("late"));
+    // The first request ends the process, which leaves a daemon.
+    let daemon = format!(
+        "(setsid sh -c 'touch {}; sleep 2; touch {}' < /dev/null > /dev/null 2>&1 &)",
+        begun.display(),
+        late.display()
+    );
+    let wait_for_daemon = format!("while [ ! -e {} ]; do sleep 0.01; done", begun.display());
+    let pool = workers(&options(&each(&format!("{daemon}; {wait_for_daemon}; exit 3"))));
+    outage(wait(&call(&pool, &json!({"n": 1}))));
+    drop(pool);
+    assert!(begun.exists());
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(!late.exists(), "the daemon outlived its program");
+}
+
+#[test]
 fn several_processes_respond_to_many_requests() {
     let workers = workers(&ProgramOptions { workers: 3, ..options(&each(RESPOND)) });
     let pending: Vec<PendingProgramResponse> = (0..300).map(|n| call(&workers, &json!({"n": n}))).collect();

@@ -2,7 +2,7 @@
 //! cancellation.
 
 use crate::report::{ReportMetric, StageReport};
-use crate::requests::RequestCache;
+use crate::requests::{RequestCache, RequestsInMemory};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,14 @@ pub trait Reporter: Send + Sync {
     fn report(&self, message: AttemptMessage);
 }
 
+/// Reporter that drops all messages.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SilentReporter;
+
+impl Reporter for SilentReporter {
+    fn report(&self, _: AttemptMessage) {}
+}
+
 /// Resume points of this stage digest.
 pub trait CheckpointStore: Send + Sync {
     /// Returns the step of the newest complete resume point and a folder with its files; `None` if there is no resume
@@ -64,6 +72,19 @@ pub trait CheckpointStore: Send + Sync {
     /// Stores all files of `folder` as the resume point of `step`; returns when it is durable. Keeps the two newest
     /// points. A store failure is not an error: it loses this resume point, not the stage.
     fn save(&self, step: u64, folder: &Path) -> Result<()>;
+}
+
+/// Checkpoint store that drops all resume points; for tests and benches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DiscardingCheckpoints;
+
+impl CheckpointStore for DiscardingCheckpoints {
+    fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
+        Ok(None)
+    }
+    fn save(&self, _: u64, _: &Path) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Context of a running stage: the only data and services that it may access.
@@ -99,6 +120,26 @@ pub struct StageContext {
 }
 
 impl StageContext {
+    /// Creates a context with one compute thread and without inputs, outputs, environment and secrets. Responses of
+    /// services are kept in memory.
+    pub fn new(scratch: PathBuf, reporter: Arc<dyn Reporter>, checkpoints: Arc<dyn CheckpointStore>) -> Self {
+        Self {
+            cpus: 1,
+            cancel: CancelToken::default(),
+            reporter,
+            checkpoints,
+            requests: Arc::new(RequestsInMemory::default()),
+            scratch,
+            inputs: BTreeMap::new(),
+            output_folders: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            comparisons: Vec::new(),
+            measured: BTreeMap::new(),
+            metadata: BTreeMap::new(),
+            env: BTreeMap::new(),
+            secrets: Secrets::default(),
+        }
+    }
     /// Returns the artifact of a `one` port. Errors: invalid, if the port has no artifact.
     pub fn input(&self, port: &str) -> Result<&InputArtifact> {
         self.optional(port).ok_or_else(|| {

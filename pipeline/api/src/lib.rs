@@ -6,10 +6,13 @@
 
 #![warn(missing_docs)]
 
+pub mod appended_lines;
 pub mod checkpoint;
+pub mod checkpoint_folder;
 pub mod context;
 pub mod curves;
 pub mod family;
+pub mod filter_tables;
 pub mod registry;
 pub mod report;
 pub mod requests;
@@ -19,7 +22,9 @@ pub mod slot;
 pub mod stage;
 pub mod trial;
 
-pub use context::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
+pub use context::{
+    CancelToken, CheckpointStore, DiscardingCheckpoints, InputArtifact, Reporter, SilentReporter, StageContext,
+};
 pub use family::{AnyFamily, Family, ParsedPart, PartKind, PartOptions, PartPage};
 pub use registry::Stages;
 pub use report::StageReport;

@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use trainyard_core::{
-    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, KindInfo, MetricRead, OptionProblem, Placement, PortInfo,
-    Producers, Result, ValidatedOptions, WiredInputs,
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, KindInfo, LazySchema, MetricRead, OptionProblem,
+    Placement, PortInfo, Producers, Result, ValidatedOptions, WiredInputs,
 };
 
 /// Creates a port.
@@ -307,12 +308,14 @@ pub fn refuse(problems: Vec<OptionProblem>) -> Result<()> {
 
 struct ErasedStage<S: Stage> {
     info: KindInfo,
-    stage: S,
+    stage: Arc<S>,
 }
 
 /// Returns the catalogue's form of a stage kind.
 pub fn erase<S: Stage>(stage: S) -> Box<dyn DynStage> {
     let Ports { inputs, outputs } = stage.ports();
+    let stage = Arc::new(stage);
+    let of_schema = stage.clone();
     let info = KindInfo {
         name: S::NAME,
         version: S::VERSION,
@@ -320,7 +323,7 @@ pub fn erase<S: Stage>(stage: S) -> Box<dyn DynStage> {
         doc: S::DOC,
         inputs,
         outputs,
-        options: stage.schema(),
+        options: LazySchema::new(move || of_schema.schema()),
         placement: S::PLACEMENT,
         all_cpus: S::ALL_CPUS,
         trains: S::TRAINS,
@@ -340,6 +343,6 @@ impl<S: Stage> DynStage for ErasedStage<S> {
     }
     fn prepare(&self, options: &Value) -> Result<Box<dyn DynPreparedOptions + '_>> {
         let prepared = self.stage.prepare(options.clone())?;
-        Ok(Box::new(ErasedOptions { stage: &self.stage, prepared }))
+        Ok(Box::new(ErasedOptions { stage: self.stage.as_ref(), prepared }))
     }
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use trainyard_api::{CancelToken, Reporter};
+use trainyard_api::{CancelToken, SilentReporter};
 use trainyard_core::Result;
-use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
+use trainyard_core::attempt::{AttemptResult, AttemptSpec};
 use trainyard_runtime::InProcessRunner;
 use trainyard_store::Store;
 
@@ -35,7 +35,7 @@ impl InProcessRunner for InProcessStages {
                 BTreeMap::new(),
                 Path::new(""),
                 CancelToken::default(),
-                Arc::new(NoopReporter),
+                Arc::new(SilentReporter),
                 Arc::new(NoCheckpoints),
             )?;
             guard_sources(spec, &UploadPaths::new(), || stage.run(&spec.config, &mut context))?;
@@ -48,17 +48,10 @@ impl InProcessRunner for InProcessStages {
             inputs,
             scratch.path(),
             CancelToken::default(),
-            Arc::new(NoopReporter),
+            Arc::new(SilentReporter),
             Arc::new(NoCheckpoints),
         )?;
         guard_sources(spec, &UploadPaths::new(), || stage.run(&spec.config, &mut context))?;
         self.handle.block_on(store_outputs(&self.store, spec, context))
     }
-}
-
-/// Reporter of stages that report nothing.
-struct NoopReporter;
-
-impl Reporter for NoopReporter {
-    fn report(&self, _: AttemptMessage) {}
 }

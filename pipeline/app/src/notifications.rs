@@ -8,12 +8,14 @@ mod deliver;
 
 pub use deliver::{address, deliver};
 
+use crate::attempt::secrets;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use trainyard_core::event::RunOutcome;
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_runtime::summary::{self, LoadedSummary};
-use trainyard_spec::site::Notification;
+use trainyard_spec::site::{Notification, Site};
 use trainyard_store::Store;
 
 /// Maximum number of earlier runs among which the previous run of a workflow is searched.
@@ -30,12 +32,16 @@ pub struct NotificationMessage {
     pub details: Value,
 }
 
-/// Notifies every recipient whose `on` names one of the events. Returns the errors of failed deliveries.
-pub async fn send(notifications: &[Notification], message: &NotificationMessage) -> Vec<Error> {
+/// Notifies every recipient of the site whose `on` names one of the events. A command does not get the variables of the
+/// site's secrets. Returns the errors of failed deliveries.
+pub async fn send(site: &Site, message: &NotificationMessage) -> Vec<Error> {
     let mut failed = Vec::new();
-    let selected = notifications.iter().filter(|n| n.on.iter().any(|name| message.events.contains(&name.as_str())));
+    let given = BTreeMap::new();
+    let hidden: Vec<&str> = secrets::hidden_variables(&site.secrets, &given).collect();
+    let selected =
+        site.notifications.iter().filter(|n| n.on.iter().any(|name| message.events.contains(&name.as_str())));
     for notification in selected {
-        failed.extend(deliver(&notification.to, &message.text, &body(message)).await.err());
+        failed.extend(deliver(&notification.to, &message.text, &body(message), &hidden).await.err());
     }
     failed
 }

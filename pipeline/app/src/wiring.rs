@@ -110,6 +110,7 @@ fn pool(pool: &site::SitePool) -> MachinePool {
         tags: pool.tags.clone(),
         machines: (0..pool.nodes).map(machine).collect(),
         several_nodes: pool.several_nodes,
+        first_heartbeat: pool.first_heartbeat,
     }
 }
 

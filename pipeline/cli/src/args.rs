@@ -3,25 +3,36 @@
 mod artifacts;
 mod conformance;
 mod init;
+mod pages;
 mod recipes;
+mod report;
+mod run;
 mod runs;
+mod search;
 mod serve;
 mod serve_model;
 mod serve_tools;
 mod site;
+mod top;
 mod try_stage;
 
 pub use artifacts::{
-    ArtifactsArgs, ArtifactsCommand, CompareArgs, ExportArgs, GcArgs, LineageArgs, QueryArgs, ShowArgs,
+    ArtifactDiffArgs, ArtifactsArgs, ArtifactsCommand, CompareArgs, ExportArgs, GcArgs, LineageArgs, NoteArgs,
+    QueryArgs, ShowArgs,
 };
 pub use conformance::{ConformanceArgs, ConformanceCommand};
 pub use init::{AdapterPackage, InitArgs};
+pub use pages::{PagesArgs, ServePagesArgs};
 pub use recipes::{RecipesArgs, RecipesCommand, SeedArgs};
-pub use runs::{RunsArgs, RunsCommand};
+pub use report::ReportArgs;
+pub use run::RunArgs;
+pub use runs::{RunsArgs, RunsCommand, TagArgs};
+pub use search::SearchArgs;
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
 pub use serve_model::ServeModelArgs;
 pub use serve_tools::ServeToolsArgs;
 pub use site::{LeadingSiteArgs, SiteArgs};
+pub use top::TopArgs;
 pub use try_stage::TryArgs;
 
 use crate::complete;
@@ -94,6 +105,29 @@ pub enum CliCommand {
     Try(TryArgs),
     /// List, show, cancel and resume runs.
     Runs(RunsArgs),
+    /// Watch runs on a terminal: stages, progress, curves and logs.
+    #[command(after_help = "Examples:
+  trainyard top
+  trainyard top latest
+
+The key ? lists the keys. `trainyard runs show --watch RUN` prints a run to a pipe.")]
+    Top(TopArgs),
+    /// Serve pages for a browser: runs, rollouts, data, lineage. `run` and `serve` serve them, too.
+    #[command(after_help = "Examples:
+  trainyard pages
+  trainyard pages --store s3://bucket/prefix --pages-bind 127.0.0.1:9000
+
+The printed address contains a token. From elsewhere: `ssh -L 7878:localhost:7878 HOST`, or a proxy
+and `--public-url`.")]
+    Pages(ServePagesArgs),
+    /// Write the pages of a run as files that open from a disk or a bucket.
+    #[command(after_help = "Examples:
+  trainyard report latest --site report
+  trainyard report latest --site report --rollouts 50 && aws s3 sync report s3://bucket/report
+
+The folder has the run, its stages and artifacts, and up to 500 rollouts of each artifact. Open its
+index.html in a browser. A site file goes before the command: `trainyard --site FILE report ...`.")]
+    Report(ReportArgs),
     /// Print the logs of a run's stages.
     Logs(LogsArgs),
     /// Explain why a stage is in its current state.
@@ -115,6 +149,13 @@ pub enum CliCommand {
 An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest` or `latest-success` (the newest
 run that succeeded), or DIGEST/OUTPUT with a stage digest or its first digits, as a run prints them.")]
     Artifacts(ArtifactsArgs),
+    /// Search the messages of all trajectories of a run.
+    ///
+    /// The first search of an artifact builds an index of its messages, which the store keeps.
+    #[command(after_help = "Examples:
+  trainyard search latest \"I am not sure\" --role assistant --verdict wrong
+  trainyard search latest 'boxed\\{[0-9]+\\}' --regex --stage rl --step 40.. --reward ..0")]
+    Search(SearchArgs),
     /// Run scheduled workflows, and serve the HTTP API.
     #[command(after_help = "Examples:
   trainyard serve --workflows workflows
@@ -200,44 +241,6 @@ pub struct ParamArgs {
     /// Parameter `name=value`, or `@file` with a YAML map of parameters. May be repeated.
     #[arg(short = 'p', long = "param", value_name = "NAME=VALUE|@FILE")]
     pub params: Vec<String>,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct RunArgs {
-    #[command(flatten)]
-    pub workflow: WorkflowArgs,
-    #[command(flatten)]
-    pub site: SiteArgs,
-    /// Run this stage and its dependencies, but no later stage. May be repeated.
-    #[arg(long, value_name = "STAGE", add = ArgValueCompleter::new(complete::stages_of_file))]
-    pub until: Vec<String>,
-    /// Run only this stage; its inputs must be in the cache. May be repeated.
-    #[arg(long, value_name = "STAGE", add = ArgValueCompleter::new(complete::stages_of_file))]
-    pub only: Vec<String>,
-    /// Run this stage again even if it is in the cache. May be repeated.
-    #[arg(long, value_name = "STAGE", add = ArgValueCompleter::new(complete::stages_of_file))]
-    pub rerun: Vec<String>,
-    /// Stop at the first failed stage.
-    #[arg(long)]
-    pub fail_fast: bool,
-    /// Start a new run even if an interrupted one of the same plan exists.
-    #[arg(long)]
-    pub new: bool,
-    /// Take over an interrupted run even if its writer may still be alive.
-    #[arg(long)]
-    pub take_over: bool,
-    /// Scheduled time of the run, in RFC 3339: the value of the parameter `tick`, if the file declares one.
-    #[arg(long, value_name = "TIME")]
-    pub tick: Option<String>,
-    /// Start or resume the run of this id (set by `serve`).
-    #[arg(long, value_name = "ID", hide = true)]
-    pub run_id: Option<String>,
-    /// Read the file, its parents and embedded files from this object of the store (set by `serve`).
-    #[arg(long, value_name = "PATH", hide = true)]
-    pub texts: Option<String>,
-    /// Output format.
-    #[arg(long, value_enum, default_value_t)]
-    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -17,13 +17,16 @@ mod complete;
 mod exit;
 mod logging;
 mod output;
+mod pages;
 pub mod prelude;
 mod session;
 mod shipped;
+mod top;
 
 use args::{Cli, CliCommand};
 use clap::{CommandFactory as _, Parser as _};
 use exit::CliExit;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use trainyard_app::{Catalogue, CatalogueBuilder, attempt, query_process};
@@ -47,7 +50,9 @@ pub fn main(builder: CatalogueBuilder) -> ExitCode {
             return ExitCode::from(code as u8);
         }
     };
-    if let Err(error) = logging::init(&cli.log) {
+    // Diagnostics on the terminal would be drawn over the screen.
+    let draws = matches!(cli.command, CliCommand::Top(_)) && std::io::stderr().is_terminal();
+    if !draws && let Err(error) = logging::init(&cli.log) {
         return ExitCode::from(failed(&error) as u8);
     }
     match cli.command {
@@ -70,9 +75,13 @@ fn run(command: CliCommand, catalogue: &Arc<Catalogue>) -> ExitCode {
         CliCommand::Plan(args) => commands::plan::run(&args, catalogue),
         CliCommand::Try(args) => commands::try_stage::run(&args, catalogue),
         CliCommand::Runs(args) => commands::runs::run(&args, catalogue),
+        CliCommand::Top(args) => commands::top::run(&args, catalogue),
+        CliCommand::Pages(args) => commands::pages::run(&args, catalogue),
+        CliCommand::Report(args) => commands::report::run(&args, catalogue),
         CliCommand::Logs(args) => commands::logs::run(&args, catalogue),
         CliCommand::Explain(args) => commands::explain::run(&args, catalogue),
         CliCommand::Artifacts(args) => commands::artifacts::run(&args, catalogue),
+        CliCommand::Search(args) => commands::search::run(&args, catalogue),
         CliCommand::Serve(args) => commands::serve::run(&args, catalogue),
         CliCommand::ServeModel(args) => commands::serve_model::run(&args, catalogue),
         CliCommand::ServeTools(args) => commands::serve_tools::run(&args, catalogue),

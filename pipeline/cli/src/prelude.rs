@@ -22,8 +22,9 @@ pub use trainyard_learn::corrections::Correction;
 pub use trainyard_learn::preference_losses::{PairAnswer, PairTerm, PreferenceLoss, PreferencePair};
 pub use trainyard_learn::{
     Advantage, Aggregate, Batch, Curriculum, Draw, EpisodePrefix, Filter, Group, GroupBudget, LiveSequence, LossBatch,
-    LossTerm, Modulation, Needs, PassRates, PoolProblem, ProblemPool, Progress, Replay, ReplayedRollout, RlPart,
-    Rollout, RolloutVerdict, Spawn, Strategy, StrategyAction, TermScope, TermValue, TokenGrid, TurnSummary,
+    LossTerm, Modulation, Needs, PassRates, PoolDemonstration, PoolProblem, ProblemPool, Progress, Replay,
+    ReplayedRollout, RlPart, Rollout, RolloutVerdict, Spawn, Strategy, StrategyAction, TermScope, TermValue, TokenGrid,
+    TurnSummary,
 };
 
 // Environments with their tools, formats, verifiers and generators, and rewards.

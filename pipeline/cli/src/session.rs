@@ -18,6 +18,11 @@ pub fn open(args: &SiteArgs, access: Access, catalogue: &Catalogue) -> Result<Ap
     Ok(session)
 }
 
+/// Opens the store like [`open`], but prints nothing: mistakes of the site file are part of the error.
+pub fn open_quietly(args: &SiteArgs, access: Access, catalogue: &Catalogue) -> Result<AppSession> {
+    AppSession::open(&place(args), access, catalogue).map_err(Error::from)
+}
+
 /// Reads the site that the arguments name, without opening its store.
 pub fn site(args: &SiteArgs, catalogue: &Catalogue) -> Result<Site> {
     trainyard_app::session::site(&place(args), catalogue).map_err(into_error)

@@ -10,11 +10,15 @@ use crate::artifact::{ArtifactKind, FileEntry, Manifest, Output};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::ids::{AttemptNumber, RunId, StageKey};
+pub use crate::log_record::{LogLevel, LogRecord};
 use crate::peers::AttemptPeer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Environment variable that marks the processes which an attempt starts. Its value begins with the attempt's URL.
+pub const MARK: &str = "TRAINYARD_ATTEMPT";
 
 /// One input artifact as an attempt sees it: where it was published, and its files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +100,9 @@ pub struct AttemptSpec {
     /// Secret name → source of its value (`env:HF_TOKEN`), never the value itself.
     #[serde(default)]
     pub secrets: BTreeMap<String, String>,
+    /// All other secrets of the site, by name with the source of the value: variables that commands do not get.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub withheld: BTreeMap<String, String>,
     /// Absolute path of a source on a disk → the content digest that entered the stage digest. If the content has
     /// changed since, the result would be published under an incorrect digest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -127,6 +134,10 @@ pub struct AttemptSpec {
 
 /// Default time for which runs and attempts wait for an unavailable store.
 pub const STORE_OUTAGE: Duration = Duration::from_secs(600);
+
+/// Default time in which a started attempt must send its first heartbeat: an image may be pulled first, or a file
+/// system mounted.
+pub const FIRST_HEARTBEAT: Duration = Duration::from_secs(600);
 
 /// Default time for which an attempt outlives the last heartbeat of a writer of its run.
 pub const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3_600);
@@ -222,70 +233,6 @@ pub struct AttemptResult {
     pub comparisons: Vec<crate::metric::Comparison>,
     /// Times, rates, hosts and peak memory of the attempt; not part of any digest.
     pub measured: BTreeMap<String, Value>,
-}
-
-/// Severity of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    /// Normal progress.
-    Info,
-    /// Unusual event that did not stop the attempt.
-    Warn,
-    /// Cause of the attempt's failure.
-    Error,
-}
-
-impl LogLevel {
-    /// Returns the lower-case name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
-}
-
-/// One entry of an attempt's stored log: a line of JSON in a log chunk.
-///
-/// ```
-/// use trainyard_core::attempt::{LogLevel, LogRecord};
-///
-/// let record = LogRecord { at: Some(1_700_000_000_000), level: LogLevel::Warn, text: "slow store".into() };
-/// assert_eq!(LogRecord::parse(&record.to_line()), record);
-/// let old = LogRecord::parse("warning: slow store");
-/// assert_eq!((old.at, old.level, old.text.as_str()), (None, LogLevel::Warn, "slow store"));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogRecord {
-    /// Time of receipt by the engine, in milliseconds since 1970-01-01 UTC; `None` in logs written before version 0.2.
-    pub at: Option<i64>,
-    /// Severity.
-    pub level: LogLevel,
-    /// Message; may have several lines.
-    pub text: String,
-}
-
-impl LogRecord {
-    /// Returns the stored form: one line of JSON without the line feed.
-    pub fn to_line(&self) -> String {
-        serde_json::json!({"at": self.at, "level": self.level.name(), "text": self.text}).to_string()
-    }
-    /// Parses a line of a log chunk. Chunks of earlier versions contain plain text without times, with `warning: ` or
-    /// `error: ` before lines above [`LogLevel::Info`].
-    pub fn parse(line: &str) -> Self {
-        match serde_json::from_str::<Self>(line) {
-            Ok(record) if record.at.is_some() => record,
-            _ => Self::plain(line),
-        }
-    }
-    fn plain(line: &str) -> Self {
-        let levels = [("warning: ", LogLevel::Warn), ("error: ", LogLevel::Error)];
-        let marked = levels.into_iter().find_map(|(mark, level)| Some((level, line.strip_prefix(mark)?)));
-        let (level, text) = marked.unwrap_or((LogLevel::Info, line));
-        Self { at: None, level, text: text.to_string() }
-    }
 }
 
 /// One line of an attempt's stdout.

@@ -1,13 +1,14 @@
 //! Defines the error type of every crate: a kind that determines the caller's reaction, a message, and a chain of
 //! causes.
 //!
-//! Retry policy and exit codes depend only on the kind, never on the text (`docs/workflows.md`).
+//! Retry policy and exit codes depend only on the kind and on whether the attempt was preempted, never on the text
+//! (`docs/workflows.md`).
 
 use serde::{Deserialize, Serialize};
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Kind of an error, which determines the caller's reaction. Retry policy reads nothing else.
+/// Kind of an error, which determines the caller's reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
@@ -59,6 +60,10 @@ pub struct Error {
     /// Suggested remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// Whether a machine was taken away from an attempt that could otherwise have continued. Retry policy counts such
+    /// attempts apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preempted: bool,
     /// Cause as text: a chain must survive the way from an attempt's process to the journal. In JSON, the list
     /// `causes`, nearest cause first.
     #[serde(default, rename = "causes", skip_serializing_if = "Option::is_none")]
@@ -79,7 +84,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Creates an error without help or cause.
     pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
-        Self { kind, message: message.to_string(), help: None, source: None }
+        Self { kind, message: message.to_string(), help: None, preempted: false, source: None }
     }
     /// Creates an error of kind [`ErrorKind::Invalid`].
     pub fn invalid(message: impl fmt::Display) -> Self {
@@ -109,6 +114,12 @@ impl Error {
     #[must_use]
     pub fn help(mut self, help: impl fmt::Display) -> Self {
         self.help = Some(help.to_string());
+        self
+    }
+    /// Marks the error as that of a preempted attempt.
+    #[must_use]
+    pub fn by_preemption(mut self) -> Self {
+        self.preempted = true;
         self
     }
     /// Prefixes the message with its context: `context: message`. Help and causes stay.

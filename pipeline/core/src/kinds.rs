@@ -4,6 +4,7 @@
 
 use crate::artifact::ArtifactKind;
 use crate::error::{Error, Result};
+use crate::lazy_schema::LazySchema;
 use crate::metric::{DeclaredMetrics, MetricRead, Producers, matches_pattern};
 use serde::Serialize;
 use serde_json::Value;
@@ -81,7 +82,7 @@ pub struct KindInfo {
     /// `check` fills in an option that is not set: with `"x-instances-of": "<port>"` the stage instances that a port
     /// reads, if they are several of a matrix ([`crate::AxisInstance`]), unless the option named by `x-unless` is set;
     /// with `"x-params": true` the params of the workflow.
-    pub options: Value,
+    pub options: LazySchema,
     /// Placement of its attempts.
     pub placement: Placement,
     /// Whether the kind gets all CPUs of a machine by default (sft, rl, prm, evaluate) rather than one.

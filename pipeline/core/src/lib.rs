@@ -17,13 +17,19 @@ pub mod event;
 pub mod ids;
 pub mod instance;
 pub mod kinds;
+mod lazy_schema;
+mod log_record;
 pub mod metric;
+pub mod option_list;
+pub mod panics;
 pub mod peers;
+pub mod process_stat;
 pub mod progress;
 pub mod promise;
 pub mod resources;
 pub mod secret;
 pub mod source;
+pub mod statistics;
 pub mod suggest;
 pub mod units;
 
@@ -37,6 +43,8 @@ pub use instance::{AxisInstance, AxisValue};
 pub use kinds::{
     Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, StageKinds, ValidatedOptions, WiredInputs, above,
 };
+pub use lazy_schema::LazySchema;
 pub use metric::{Comparison, ComparisonField, DeclaredMetrics, MetricInfo, MetricRead, Producer, Producers, Reduce};
+pub use process_stat::ProcessStat;
 pub use promise::{Promise, Resolver};
 pub use secret::{Secret, SecretName, Secrets};

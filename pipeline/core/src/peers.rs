@@ -39,6 +39,9 @@ pub struct NodeAddress {
     pub ip: String,
     /// Free port of that machine.
     pub port: u16,
+    /// Step of the resume point that the process continues from; `None` if it begins anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<u64>,
 }
 
 impl NodeAddress {
@@ -76,7 +79,7 @@ mod tests {
     use super::*;
 
     fn at(host: &str, ip: &str, port: u16) -> NodeAddress {
-        NodeAddress { format: 1, rank: 0, host: host.into(), ip: ip.into(), port }
+        NodeAddress { format: 1, rank: 0, host: host.into(), ip: ip.into(), port, resumed: None }
     }
 
     #[test]

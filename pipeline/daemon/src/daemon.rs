@@ -2,12 +2,12 @@
 //! a tick is due or a user wakes it.
 
 use crate::effects::{DaemonEffects, DaemonNotification};
-use crate::folder::{CompileFn, FolderChange, WorkflowFolder};
+use crate::folder::{CompileFn, FolderChange, FolderFile, WorkflowFolder};
 use crate::log::ScheduleLog;
 use crate::operations;
 use crate::reconciler::{ReconcileContext, ScheduleReconciler};
 use crate::schedule::event::{Definition, ScheduleEvent};
-use crate::schedule::state::ScheduleState;
+use crate::schedule::state::{PendingTick, ScheduleState};
 use futures::StreamExt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,6 +51,8 @@ pub struct Daemon {
 pub struct DaemonShared {
     wake: Notify,
     status: Mutex<DaemonStatus>,
+    /// Logs with new requests, which may belong to workflows without a schedule.
+    requested: Mutex<BTreeSet<String>>,
 }
 
 /// Observable state of a daemon.
@@ -58,6 +60,8 @@ pub struct DaemonShared {
 pub struct DaemonStatus {
     /// Time of the last check, in Unix milliseconds.
     pub looked: i64,
+    /// Workflow files of the folder.
+    pub files: Vec<FolderFile>,
     /// Mistakes by file.
     pub broken: BTreeMap<String, String>,
     /// Errors of the last check, by schedule.
@@ -69,10 +73,36 @@ impl DaemonShared {
     pub fn wake(&self) {
         self.wake.notify_one();
     }
+    /// Makes the daemon continue the runs that were requested in the log of a workflow, now.
+    pub fn continue_requests(&self, workflow: &str) {
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow.to_string());
+        self.wake();
+    }
     /// Returns the findings of the last check.
     pub fn status(&self) -> DaemonStatus {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// Makes a pass over every schedule; returns the time at which the next tick comes due.
+pub(crate) async fn pass_all(
+    reconcilers: &mut BTreeMap<String, ScheduleReconciler>,
+    context: ReconcileContext<'_>,
+    errors: &mut BTreeMap<String, String>,
+) -> Option<i64> {
+    let passes = reconcilers.iter_mut().map(|(name, reconciler)| async move { (name, reconciler.pass(context).await) });
+    let results: Vec<_> = futures::stream::iter(passes).buffer_unordered(AT_ONCE).collect().await;
+    let mut due = None;
+    for (name, result) in results {
+        match result {
+            Ok(Some(at)) => due = Some(due.map_or(at, |least: i64| least.min(at))),
+            Ok(None) => {}
+            Err(error) => {
+                errors.insert(name.clone(), error.to_string());
+            }
+        }
+    }
+    due
 }
 
 impl Daemon {
@@ -89,12 +119,15 @@ impl Daemon {
                     self.sweep(&mut reconcilers).await?;
                     swept = true;
                 }
+                self.open_requests(&mut reconcilers).await?;
                 Ok::<_, Error>(())
             };
             if let Err(error) = prepared.await {
                 errors.insert(String::new(), error.to_string());
             }
-            let due = self.pass(&mut reconcilers, &mut errors).await;
+            let context =
+                ReconcileContext { store: &self.store, clock: self.clock.as_ref(), effects: self.effects.as_ref() };
+            let due = pass_all(&mut reconcilers, context, &mut errors).await;
             for (name, why) in errors.iter().filter(|(name, why)| known_errors.get(*name) != Some(*why)) {
                 tracing::warn!(schedule = name, "{why}");
             }
@@ -108,29 +141,6 @@ impl Daemon {
         }
     }
 
-    /// Makes a pass over every schedule; returns the time at which the next tick comes due.
-    async fn pass(
-        &self,
-        reconcilers: &mut BTreeMap<String, ScheduleReconciler>,
-        errors: &mut BTreeMap<String, String>,
-    ) -> Option<i64> {
-        let context =
-            ReconcileContext { store: &self.store, clock: self.clock.as_ref(), effects: self.effects.as_ref() };
-        let passes =
-            reconcilers.iter_mut().map(|(name, reconciler)| async move { (name, reconciler.pass(context).await) });
-        let results: Vec<_> = futures::stream::iter(passes).buffer_unordered(AT_ONCE).collect().await;
-        let mut due = None;
-        for (name, result) in results {
-            match result {
-                Ok(Some(at)) => due = Some(due.map_or(at, |least: i64| least.min(at))),
-                Ok(None) => {}
-                Err(error) => {
-                    errors.insert(name.clone(), error.to_string());
-                }
-            }
-        }
-        due
-    }
     fn sleep_time(&self, due: Option<i64>) -> Duration {
         let max = if self.store.local_root().is_some() { POLL_LOCAL } else { POLL_REMOTE };
         let until = due.map(|at| Duration::from_millis(u64::try_from(at - self.clock.unix_millis()).unwrap_or(0)));
@@ -138,8 +148,27 @@ impl Daemon {
     }
     fn publish_status(&self, errors: &BTreeMap<String, String>) {
         let mut status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
-        *status =
-            DaemonStatus { looked: self.clock.unix_millis(), broken: self.folder.broken(), errors: errors.clone() };
+        *status = DaemonStatus {
+            looked: self.clock.unix_millis(),
+            files: self.folder.workflows(),
+            broken: self.folder.broken(),
+            errors: errors.clone(),
+        };
+    }
+    /// Begins to reconcile the logs with new requests. A log that cannot be opened now is kept for the next pass.
+    async fn open_requests(&self, reconcilers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
+        let mut names = {
+            let mut requested = self.shared.requested.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *requested)
+        };
+        while let Some(name) = names.first().cloned() {
+            if let Err(error) = self.reconciler(&name, reconcilers).await {
+                self.shared.requested.lock().unwrap_or_else(PoisonError::into_inner).append(&mut names);
+                return Err(error);
+            }
+            names.remove(&name);
+        }
+        Ok(())
     }
     /// Records changes of the folder. A change that the store does not accept now is kept for the next pass.
     async fn record_changes(&mut self, reconcilers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
@@ -165,14 +194,18 @@ impl Daemon {
         }
         Ok(())
     }
-    /// Ends the schedules whose files were removed while no daemon was running.
+    /// Ends the schedules whose files were removed while no daemon was running, and continues requested runs of this
+    /// folder.
     async fn sweep(&self, reconcilers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
         let present: BTreeSet<&str> = self.folder.schedules().collect();
         for name in operations::names(&self.store).await? {
             let log = ScheduleLog::open(&self.store, &name).await?;
             let ours = log.state().definition.as_ref().is_some_and(|d| d.home == self.home);
+            let is_requested = |open: &PendingTick| open.requested.is_some() && open.definition.home == self.home;
             if ours && !present.contains(name.as_str()) {
                 self.remove(&name, reconcilers).await?;
+            } else if log.state().open.iter().any(is_requested) {
+                self.reconciler(&name, reconcilers).await?;
             }
         }
         Ok(())

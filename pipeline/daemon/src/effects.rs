@@ -31,6 +31,15 @@ pub struct StartRunRequest {
     /// Digest of the texts that the file was compiled from.
     pub texts: Digest,
     pub tick: Tick,
+    /// Arguments of `-p`; empty for a run of a schedule.
+    pub params: Vec<String>,
+}
+
+/// Resumption of runs that no schedule continues.
+pub trait RunResumer: Send + Sync {
+    /// Starts a process that resumes a run, and waits a moment. The process outlives the daemon. Errors: invalid (the
+    /// process ended at once; with the end of its stderr), retryable (it cannot be started).
+    fn resume<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<()>>;
 }
 
 /// State of a process that this daemon started.

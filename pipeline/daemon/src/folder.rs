@@ -48,6 +48,19 @@ pub enum FolderChange {
     },
 }
 
+/// Workflow file of the folder, as of the last check.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FolderFile {
+    /// File, relative to the folder.
+    pub file: String,
+    /// Name of the workflow.
+    pub workflow: String,
+    /// Whether the file declares a schedule that is in force.
+    pub is_scheduled: bool,
+    /// Mistakes, one per line. A file whose params have no defaults has those of the missing values.
+    pub mistakes: Option<String>,
+}
+
 /// Known state of a file.
 struct KnownFile {
     /// Time and size of each file that was read.
@@ -55,6 +68,9 @@ struct KnownFile {
     /// Name of the declared schedule.
     schedule: Option<String>,
     broken: Option<String>,
+    /// Name of the workflow; `None` for a file of another kind.
+    workflow: Option<String>,
+    mistakes: Option<String>,
 }
 
 type FileStamp = (SystemTime, u64);
@@ -78,6 +94,14 @@ impl WorkflowFolder {
     pub fn broken(&self) -> BTreeMap<String, String> {
         let broken = self.files.iter().filter_map(|(path, known)| Some((self.name(path), known.broken.clone()?)));
         broken.collect()
+    }
+    /// Returns the workflow files of the folder, by name.
+    pub fn workflows(&self) -> Vec<FolderFile> {
+        let file = |(path, known): (&PathBuf, &KnownFile)| {
+            let (workflow, is_scheduled) = (known.workflow.clone()?, known.schedule.is_some());
+            Some(FolderFile { file: self.name(path), workflow, is_scheduled, mistakes: known.mistakes.clone() })
+        };
+        self.files.iter().filter_map(file).collect()
     }
     /// Returns the names of the schedules in the folder.
     pub fn schedules(&self) -> impl Iterator<Item = &str> {
@@ -143,7 +167,9 @@ impl WorkflowFolder {
                 (before, Some(why))
             }
         };
-        self.files.insert(path.to_path_buf(), KnownFile { stamps, schedule, broken });
+        let workflow = compiled.workflow.clone().filter(|name| !name.is_empty());
+        let mistakes = mistakes(&compiled);
+        self.files.insert(path.to_path_buf(), KnownFile { stamps, schedule, broken, workflow, mistakes });
         Ok(())
     }
     fn classify(&self, path: &Path, compiled: &Compilation, was_scheduled: bool) -> ParsedFile {
@@ -154,8 +180,7 @@ impl WorkflowFolder {
             if !was_scheduled && !declares_schedule {
                 return ParsedFile::Unscheduled;
             }
-            let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
-            return ParsedFile::Broken(errors.map(|d| compiled.sources.line(d)).collect::<Vec<_>>().join("\n"));
+            return ParsedFile::Broken(mistakes(compiled).unwrap_or_default());
         };
         let Some(schedule) = &plan.schedule else { return ParsedFile::Unscheduled };
         let name = &plan.workflow;
@@ -174,6 +199,12 @@ enum ParsedFile {
     Scheduled(String, Schedule),
     Unscheduled,
     Broken(String),
+}
+
+/// Returns the errors of a file, one per line; `None` if it has a plan.
+pub fn mistakes(compiled: &Compilation) -> Option<String> {
+    let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
+    compiled.plan.is_none().then(|| errors.map(|d| compiled.sources.line(d)).collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns time and size of a file; `None` if it does not exist.

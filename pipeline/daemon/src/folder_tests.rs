@@ -1,42 +1,11 @@
 //! Tests the detection of files that are added, changed, broken, moved and removed.
 
 use super::*;
-use serde_json::Value;
+use crate::testing;
 use tempfile::TempDir;
-use trainyard_core::{KindInfo, OptionProblem, StageKinds, ValidatedOptions};
-use trainyard_spec::LocalFileSystem;
-use trainyard_spec::compile::{CompileRequest, compile};
-use trainyard_spec::site::{Site, SitePool};
-
-/// Workflows of commands need no kinds.
-struct NoKinds;
-
-impl StageKinds for NoKinds {
-    fn names(&self) -> Vec<&str> {
-        Vec::new()
-    }
-    fn kind(&self, _: &str) -> Option<&KindInfo> {
-        None
-    }
-    fn validate_options(&self, _: &str, _: &Value) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
-        Err(Vec::new())
-    }
-}
 
 fn compiled(path: &Path) -> Result<Compilation> {
-    let site = Site::of_this_machine(SitePool::local(2, 0, Vec::new()));
-    let working_directory = Path::new("/");
-    let (params, tick) = (&[], Some("2024-01-01T00:00:00Z"));
-    let request = CompileRequest {
-        files: &LocalFileSystem,
-        path,
-        working_directory,
-        params,
-        tick,
-        catalogue: &NoKinds,
-        site: &site,
-    };
-    Ok(compile(&request))
+    testing::compiled(path, &[])
 }
 
 struct FolderFixture {
@@ -78,6 +47,8 @@ fn only_changed_files_are_read_again() {
     place.write("notes.txt", "schedule: nonsense");
     place.write("part.yaml", "stages: {}\n");
     assert_eq!(place.look(), ["+a a.yaml"], "files without a schedule may lie beside");
+    let file = place.folder.workflows().into_iter().find(|file| file.file == "a.yaml").unwrap();
+    assert_eq!((file.workflow.as_str(), file.is_scheduled, file.mistakes), ("a", true, None));
     assert_eq!(place.look(), Vec::<String>::new());
     place.write("a.yaml", &workflow("a", "0 12 * * *"));
     assert_eq!(place.look(), ["+a a.yaml"]);

@@ -11,16 +11,23 @@
 //! `docs/design/0013-schedules.md` explains why two daemons fire each tick once.
 
 pub mod api;
+pub mod control;
 pub mod daemon;
 pub mod effects;
 pub mod folder;
+pub mod history;
 pub mod log;
 pub mod operations;
+pub mod plan_summary;
 pub mod processes;
 pub mod reconciler;
+pub mod requests;
 pub mod schedule;
+pub mod sensor;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod testing;
 pub mod texts;
 pub mod triggers;
 pub mod watch;

@@ -4,12 +4,16 @@
 use crate::schedule::event::{ScheduleEvent, ScheduleRecord};
 use crate::schedule::state::ScheduleState;
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+use std::ops::Range;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_store::{CreateOutcome, Store, layout};
 
 /// Records between two snapshots.
 const STATE_EVERY: u64 = 64;
+/// Records that are read concurrently.
+const READS_AT_ONCE: usize = 32;
 
 /// A schedule's log, read up to some record.
 #[derive(Debug, Clone)]
@@ -44,6 +48,32 @@ impl ScheduleLog {
             self.accept(&path, &bytes)?;
         }
     }
+    /// Returns the records of these numbers that exist, in order. Errors: those of [`ScheduleLog::open`].
+    pub async fn records(&self, numbers: Range<u64>) -> Result<Vec<(u64, ScheduleRecord)>> {
+        let numbers = numbers.start..numbers.end.min(self.state.next);
+        let reads = numbers.map(|number| async move { Ok::<_, Error>((number, self.record(number).await?)) });
+        let read: Vec<(u64, Option<ScheduleRecord>)> =
+            futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await?;
+        Ok(read.into_iter().filter_map(|(number, record)| Some((number, record?))).collect())
+    }
+    /// Returns the number of the first record at or after a time in Unix milliseconds, by a binary search. The clocks
+    /// of several daemons may differ a little, so records next to it may belong to its other side.
+    pub async fn first_at(&self, unix_millis: i64) -> Result<u64> {
+        let (mut low, mut high) = (0, self.state.next);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.record(middle).await? {
+                Some(record) if record.at >= unix_millis => high = middle,
+                _ => low = middle + 1,
+            }
+        }
+        Ok(low)
+    }
+    async fn record(&self, number: u64) -> Result<Option<ScheduleRecord>> {
+        let path = layout::schedule_record(&self.name, number);
+        let Some(bytes) = self.store.get(&path).await? else { return Ok(None) };
+        self.parse(&path, &bytes).map(Some)
+    }
     /// Appends the event that `decide` returns for the current state; if another process appends first, `decide` is
     /// called again. Returns the appended event, or `None` once `decide` returns `None`. `by` is unique to the process.
     ///
@@ -73,10 +103,12 @@ impl ScheduleLog {
     }
 
     fn accept(&mut self, path: &str, bytes: &Bytes) -> Result<()> {
-        let record: ScheduleRecord = serde_json::from_slice(bytes)
-            .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.store.url())))?;
+        let record = self.parse(path, bytes)?;
         self.state.apply(&record);
         Ok(())
+    }
+    fn parse(&self, path: &str, bytes: &Bytes) -> Result<ScheduleRecord> {
+        serde_json::from_slice(bytes).map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.store.url())))
     }
     /// Writes a snapshot after every [`STATE_EVERY`] records. If the write fails, the next reader only reads more
     /// records.
@@ -145,6 +177,21 @@ mod tests {
             log
         };
         assert_eq!(full_log.state(), log.state(), "the fold depends on nothing but the records");
+    }
+
+    #[tokio::test]
+    async fn records_are_found_by_number_and_by_time() {
+        let mut log = ScheduleLog::open(&store().await, "nightly").await.unwrap();
+        for at in [10, 20, 20, 30] {
+            log.append(at, "a", |_| Some(paused())).await.unwrap();
+        }
+        let mut found = Vec::new();
+        for at in [0, 10, 11, 20, 30, 31] {
+            found.push(log.first_at(at).await.unwrap());
+        }
+        assert_eq!(found, [0, 0, 1, 1, 3, 4]);
+        let records = log.records(2..9).await.unwrap();
+        assert_eq!(records.iter().map(|(number, record)| (*number, record.at)).collect::<Vec<_>>(), [(2, 20), (3, 30)]);
     }
 
     #[tokio::test]

@@ -63,9 +63,14 @@ pub async fn exists(store: &Store, name: &str) -> Result<bool> {
 
 /// Returns all schedules that were ever defined, by name.
 pub async fn list(store: &Store, now: i64) -> Result<Vec<ScheduleRow>> {
+    list_of(store, &names(store).await?, now).await
+}
+
+/// Returns the schedules with these names that were ever defined.
+pub async fn list_of(store: &Store, names: &[String], now: i64) -> Result<Vec<ScheduleRow>> {
     let mut rows = Vec::new();
-    for name in names(store).await? {
-        rows.extend(row(&name, ScheduleLog::open(store, &name).await?.state(), now));
+    for name in names {
+        rows.extend(row(name, ScheduleLog::open(store, name).await?.state(), now));
     }
     Ok(rows)
 }

@@ -5,7 +5,7 @@
 //! survives the daemon, and its crash affects no other process. Its stderr goes to a file, whose end explains why a run
 //! could not begin.
 
-use crate::effects::{DaemonEffects, DaemonNotification, RunProcessState, StartRunRequest};
+use crate::effects::{DaemonEffects, DaemonNotification, RunProcessState, RunResumer, StartRunRequest};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,6 +27,8 @@ use trainyard_store::{Store, layout};
 const STDERR_BYTES: usize = 4_000;
 /// Interval of checks whether processes have stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Number of checks whether a process has ended.
+const RESUME_CHECKS: u32 = 15;
 
 /// Starts runs as processes.
 pub struct RunProcesses {
@@ -90,30 +92,48 @@ impl StartedProcesses {
 }
 
 impl RunProcesses {
-    fn command(&self, request: &StartRunRequest, stderr: File) -> Command {
+    fn run_command(&self, request: &StartRunRequest) -> Command {
         let mut command = Command::new(&self.program);
         let file = absolute(&self.folder, &request.file);
         let texts = layout::schedule_texts(&request.schedule, &request.texts);
         command.arg("run").arg(file).args(["--run-id", &request.run.0, "--texts", &texts]);
-        command.args(["--tick", &request.tick.time(), "--store", self.store.url()]);
+        command.args(["--tick", &request.tick.time()]);
+        for param in &request.params {
+            command.arg("-p").arg(param);
+        }
+        command
+    }
+    /// Waits a moment for the end of a run's process; returns its state.
+    async fn wait(&self, run: &RunId) -> RunProcessState {
+        for _ in 0..RESUME_CHECKS {
+            match self.process(run) {
+                RunProcessState::Alive => tokio::time::sleep(POLL_INTERVAL).await,
+                state => return state,
+            }
+        }
+        self.process(run)
+    }
+    fn resume_command(&self, run: &RunId) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["runs", "resume", &run.0]);
+        command
+    }
+    /// Starts a process of a run in a separate process group.
+    fn begin(&self, run: &RunId, mut command: Command) -> Result<()> {
+        std::fs::create_dir_all(&self.scratch).map_err(|e| io_error(&self.scratch, &e))?;
+        let path = self.scratch.join(format!("{run}.stderr"));
+        let stderr = File::create(&path).map_err(|e| io_error(&path, &e))?;
+        command.args(["--store", self.store.url()]);
         if let Some(site) = &self.site {
             command.arg("--site").arg(site);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
-        command
-    }
-    fn begin(&self, request: &StartRunRequest) -> Result<()> {
-        std::fs::create_dir_all(&self.scratch).map_err(|e| io_error(&self.scratch, &e))?;
-        let path = self.scratch.join(format!("{}.stderr", request.run));
-        let file = File::create(&path).map_err(|e| io_error(&path, &e))?;
-        let mut child = self
-            .command(request, file)
-            .spawn()
-            .map_err(|e| Error::retryable(format!("cannot start {}: {e}", self.program.display())))?;
+        let mut child =
+            command.spawn().map_err(|e| Error::retryable(format!("cannot start {}: {e}", self.program.display())))?;
         let one = StartedProcess { pid: child.id(), ended: None };
-        self.started.lock().insert(request.run.clone(), one);
-        let (started, run) = (self.started.clone(), request.run.clone());
+        self.started.lock().insert(run.clone(), one);
+        let (started, run) = (self.started.clone(), run.clone());
         self.handle.spawn(async move {
             let status = child.wait().await.ok();
             let code = status.as_ref().and_then(ExitStatus::code);
@@ -136,7 +156,7 @@ impl DaemonEffects for RunProcesses {
         name.parse::<ProcessId>().map_or(Some(false), |process| process.is_alive())
     }
     fn start<'a>(&'a self, request: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move { self.begin(request) })
+        Box::pin(async move { self.begin(&request.run, self.run_command(request)) })
     }
     fn process(&self, run: &RunId) -> RunProcessState {
         match self.started.lock().get(run) {
@@ -165,6 +185,26 @@ impl DaemonEffects for RunProcesses {
     }
     fn notify(&self, notification: DaemonNotification) {
         (self.notify)(notification);
+    }
+}
+
+impl RunResumer for RunProcesses {
+    fn resume<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            // A process that has written the end of its run may take a moment to end.
+            if self.wait(run).await == RunProcessState::Alive {
+                return Ok(());
+            }
+            self.begin(run, self.resume_command(run))?;
+            let RunProcessState::Ended { code, stderr } = self.wait(run).await else { return Ok(()) };
+            self.forget(run);
+            // Exit code 1 means that a stage failed.
+            if matches!(code, Some(0 | 1)) {
+                return Ok(());
+            }
+            Err(Error::invalid(format!("run {run} cannot be resumed: {stderr}"))
+                .help("`trainyard runs resume` shows more"))
+        })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::effects::DaemonEffects;
 use crate::log::ScheduleLog;
 use crate::schedule::decide::next_due;
 use crate::schedule::state::ScheduleState;
-use crate::triggers::TriggerWatcher;
+use crate::sensor::TriggerSensor;
 use crate::watch::RunWatcher;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct ScheduleReconciler {
     /// Time of this daemon's last check, by the wall clock.
     last_check: Option<i64>,
     runs: BTreeMap<RunId, WatchedRun>,
-    triggers: TriggerWatcher,
+    sensor: TriggerSensor,
 }
 
 /// A promised run.
@@ -64,7 +64,7 @@ impl ScheduleReconciler {
             chance,
             last_check: None,
             runs: BTreeMap::new(),
-            triggers: TriggerWatcher::default(),
+            sensor: TriggerSensor::default(),
         }
     }
     /// Returns the state of the schedule, as far as the log was read.
@@ -75,18 +75,19 @@ impl ScheduleReconciler {
         &mut self.log
     }
     /// Makes one pass. Returns the time (Unix milliseconds) at which the next tick comes due. Errors: those of the
-    /// store; the next pass continues.
+    /// store, with which the next pass continues; and those of the sensor, after all other work of the pass.
     pub async fn pass(&mut self, context: ReconcileContext<'_>) -> Result<Option<i64>> {
         self.log.refresh().await?;
         let now = context.clock.unix_millis();
         self.fire(context, now).await?;
-        self.fire_triggers(context, now).await?;
+        let sensed = self.fire_triggers(context, now).await;
         self.backfill(context, now).await?;
         self.last_check = Some(now);
         self.read_journals(context).await?;
         self.record_finished(context).await?;
         self.reap_processes(context).await?;
         self.start_and_cancel(context).await?;
+        sensed?;
         Ok(next_due(self.log.name(), self.log.state(), now))
     }
 }

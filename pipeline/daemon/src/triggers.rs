@@ -1,7 +1,7 @@
 //! Detects new artifacts and files that trigger runs.
 //!
-//! This module only detects triggers; the reconciler records which of them fire. Changes that occurred while no daemon
-//! was running are detected later, so no trigger is missed.
+//! This module only detects triggers; [`crate::sensor`] decides when, and the reconciler records which of them fire.
+//! Changes that occurred while no daemon was running are detected later, so no trigger is missed.
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +16,6 @@ use trainyard_store::{JournalReader, MissingFolder, Store, StoreOptions, layout}
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
 /// Maximum number of watched files.
 const FILES: usize = 100_000;
-/// Poll interval: a request to a disk is cheap, one to a bucket is not.
-const POLL_LOCAL: Duration = Duration::from_secs(2);
-const POLL_REMOTE: Duration = Duration::from_secs(30);
 
 /// An artifact or file that appeared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,10 +26,21 @@ pub struct TriggerEvent {
     pub listing: Option<(Digest, Option<Digest>)>,
 }
 
-/// Detects triggers of one schedule.
+/// Trigger of a schedule, with the state of its log.
+#[derive(Debug, Clone)]
+pub struct TriggerQuery {
+    pub schedule: String,
+    pub trigger: Trigger,
+    /// Time (Unix milliseconds) before which artifacts are ignored.
+    pub since: i64,
+    /// Digest of the last recorded listing of files.
+    pub known: Option<Digest>,
+}
+
+/// Known state of the files and artifacts that one schedule watches. A poll that is dropped loses nothing: the next one
+/// continues from the state that it left.
 #[derive(Default)]
-pub struct TriggerWatcher {
-    next: Duration,
+pub struct TriggerWatchers {
     files: FileWatcher,
     artifacts: ArtifactWatcher,
 }
@@ -58,6 +66,7 @@ struct ArtifactWatcher {
     /// Unfinished runs, each read up to some batch.
     unfinished: BTreeMap<RunId, RunCursor>,
     finished: BTreeSet<RunId>,
+    /// Artifacts that no poll has returned yet.
     found: Vec<TriggerEvent>,
 }
 
@@ -66,32 +75,13 @@ struct RunCursor {
     workflow: Option<String>,
 }
 
-impl TriggerWatcher {
-    /// Marks a trigger as recorded in the log; it need not be returned again.
-    pub fn acknowledge(&mut self, mark: &str) {
-        self.artifacts.found.retain(|found| found.mark != mark);
-    }
-    /// Returns new triggers, oldest first, perhaps with repetitions. `since` is the time (Unix milliseconds) before
-    /// which artifacts are ignored, `known` the digest of the last listing, `now` the monotonic time. Errors: those of
-    /// the store, or of the location of the files.
-    pub async fn poll(
-        &mut self,
-        store: &Store,
-        schedule: &str,
-        (trigger, since, known): (&Trigger, i64, Option<&Digest>),
-        now: Duration,
-    ) -> Result<Vec<TriggerEvent>> {
-        if now < self.next {
-            return Ok(Vec::new());
-        }
-        let local = match trigger {
-            Trigger::Artifact(_) => store.local_root().is_some(),
-            Trigger::Files(place) => !place.contains("://") || place.starts_with("file://"),
-        };
-        self.next = now + if local { POLL_LOCAL } else { POLL_REMOTE };
-        match trigger {
-            Trigger::Artifact(_) => self.artifacts.poll(store, trigger, since).await,
-            Trigger::Files(place) => self.files.poll(store, schedule, place, known).await,
+impl TriggerWatchers {
+    /// Returns new triggers, oldest first, perhaps with repetitions. Errors: those of the store, or of the location of
+    /// the files.
+    pub async fn poll(&mut self, store: &Store, query: &TriggerQuery) -> Result<Vec<TriggerEvent>> {
+        match &query.trigger {
+            Trigger::Artifact(_) => self.artifacts.poll(store, &query.trigger, query.since).await,
+            Trigger::Files(place) => self.files.poll(store, &query.schedule, place, query.known.as_ref()).await,
         }
     }
 }
@@ -193,7 +183,7 @@ impl ArtifactWatcher {
             self.unfinished.remove(&run);
             self.finished.insert(run);
         }
-        Ok(self.found.clone())
+        Ok(std::mem::take(&mut self.found))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Admits ready stages. A stage that runs as a process needs a share of a pool; a stage that runs inside this process
 //! needs one of a limited number of slots.
 
-use crate::allocator::GroupRequest;
+use crate::allocator::{GroupRequest, defer};
 use crate::engine::RunEngine;
 use crate::io::{Command, NodeId};
 use crate::node::NodePhase;
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptResources, AttemptSpec};
-use trainyard_core::event::Event;
+use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::peers::AttemptPeer;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Error, Placement};
@@ -135,6 +135,20 @@ impl RunEngine {
         });
         let claim = self.claim(node);
         self.command(Command::Launch { node, spec, grant, claim });
+    }
+
+    /// Defers the placement of an attempt that was lost or reached a limit of time, so that the next attempt tries all
+    /// others first: a pool whose machines are taken, lost or too slow is likely to stay so.
+    pub(crate) fn defer_placement(&mut self, node: NodeId, outcome: AttemptOutcome) {
+        if !matches!(outcome, AttemptOutcome::Lost | AttemptOutcome::TimedOut) {
+            return;
+        }
+        let Some(Grant { pool, alternative, .. }) = self.state(node).grant.clone() else { return };
+        let lead = self.state(node).lead.unwrap_or(node);
+        let Some(at) = self.members(lead).iter().position(|member| *member == node) else { return };
+        if let Some(alternatives) = Arc::make_mut(&mut self.state_mut(lead).request).get_mut(at) {
+            defer(alternatives, alternative, &pool);
+        }
     }
 
     /// Frees the grant of an attempt that has ended.

@@ -5,7 +5,7 @@
 //! granted.
 
 use crate::pool::{ExternalUsage, Grant, MachinePool, MachineShare, PoolMachine};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::resources::{ResourceAmounts, missing_tags, shortfalls};
 use trainyard_spec::plan::ResourceRequest;
 
@@ -40,6 +40,9 @@ pub struct ResolvedRequest {
     gpu_memory: u64,
     machines: u32,
     tags: Vec<String>,
+    /// Pools in which an attempt of this alternative was lost, timed out or got no machine, and the order in which that
+    /// happened.
+    deferred: BTreeMap<String, u32>,
 }
 
 /// Request of an attempt, or of each attempt of a group: alternatives in order. All of them get a grant, or none does.
@@ -49,11 +52,31 @@ impl ResolvedRequest {
     pub fn new(request: &ResourceRequest, all_cpus: bool) -> Self {
         let cpus = if all_cpus { request.cpus } else { Some(request.cpus.unwrap_or(1)) };
         let ResourceRequest { memory, gpus, gpu_memory, nodes, tags, .. } = request.clone();
-        Self { cpus, memory, gpus, gpu_memory, machines: nodes.max(1), tags }
+        Self { cpus, memory, gpus, gpu_memory, machines: nodes.max(1), tags, deferred: BTreeMap::new() }
     }
     fn cpus_on(&self, machine: &PoolMachine) -> u32 {
         self.cpus.unwrap_or(machine.cpus)
     }
+}
+
+/// Defers an alternative in a pool: the next attempt tries all other combinations first.
+pub fn defer(alternatives: &mut [ResolvedRequest], alternative: usize, pool: &str) {
+    let last = alternatives.iter().flat_map(|request| request.deferred.values()).max().copied().unwrap_or(0);
+    if let Some(request) = alternatives.get_mut(alternative) {
+        request.deferred.insert(pool.to_string(), last.saturating_add(1));
+    }
+}
+
+/// Returns the alternatives and pools, by index, in the order in which they are tried: by alternative, then by pool,
+/// and then those that were deferred, the one deferred first again first.
+fn placement_order(alternatives: &[ResolvedRequest], pools: &[&str]) -> Vec<(usize, usize)> {
+    let mut order: Vec<(u32, usize, usize)> = Vec::with_capacity(alternatives.len() * pools.len());
+    for (alternative, request) in alternatives.iter().enumerate() {
+        let turn = |pool: &str| request.deferred.get(pool).copied().unwrap_or(0);
+        order.extend(pools.iter().enumerate().map(|(at, pool)| (turn(pool), alternative, at)));
+    }
+    order.sort_unstable();
+    order.into_iter().map(|(_, alternative, pool)| (alternative, pool)).collect()
 }
 
 impl ResourceAllocator {
@@ -64,19 +87,20 @@ impl ResourceAllocator {
         Self { pools: pools.into_iter().map(state).collect() }
     }
 
-    /// Takes for each member the first alternative that fits now, from the first pool that can grant it. Returns one
-    /// grant per member, or takes nothing and returns `None` if one member does not fit. Skips the pools with indices
-    /// in `closed`.
+    /// Takes for each member the first alternative that fits now, from the first pool that can grant it; those that
+    /// were deferred come last. Returns one grant per member, or takes nothing and returns `None` if one member does
+    /// not fit. Skips the pools with indices in `closed`.
     pub fn allocate(&mut self, group: &[Vec<ResolvedRequest>], closed: &BTreeSet<usize>) -> Option<Vec<Grant>> {
         let Some((first, rest)) = group.split_first() else { return Some(Vec::new()) };
-        for request in first {
-            for at in (0..self.pools.len()).filter(|at| !closed.contains(at)) {
-                let Some(grant) = self.pools[at].allocate(request) else { continue };
-                if let Some(others) = self.allocate(rest, closed) {
-                    return Some([vec![grant], others].concat());
-                }
-                self.release(&grant);
+        let pools: Vec<&str> = self.pools.iter().map(|state| state.pool.name.as_str()).collect();
+        let order = placement_order(first, &pools);
+        for (alternative, at) in order.into_iter().filter(|(_, at)| !closed.contains(at)) {
+            let Some(grant) = self.pools[at].allocate(&first[alternative]) else { continue };
+            let grant = Grant { alternative, ..grant };
+            if let Some(others) = self.allocate(rest, closed) {
+                return Some([vec![grant], others].concat());
             }
+            self.release(&grant);
         }
         None
     }

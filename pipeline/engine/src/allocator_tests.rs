@@ -13,6 +13,7 @@ fn pool(name: &str, priority: i32, tags: &[&str], machines: Vec<PoolMachine>) ->
         tags: tags.iter().map(ToString::to_string).collect(),
         machines,
         several_nodes: true,
+        first_heartbeat: trainyard_core::attempt::FIRST_HEARTBEAT,
     }
 }
 /// Takes the resources of one attempt.
@@ -84,6 +85,46 @@ fn alternatives_are_tried_in_order_and_pools_by_priority() {
         allocator.unsatisfiable(&[vec![h100]]).unwrap(),
         "pool `own` has no tag `h100`; pool `spot` has no tag `h100`"
     );
+}
+
+/// Returns two alternatives, and the order of their placements in three pools after these were deferred.
+fn order_after(deferred: &[(usize, &str)]) -> Vec<(usize, usize)> {
+    let mut alternatives = [request(4, 0), request(2, 0)];
+    deferred.iter().for_each(|(alternative, pool)| defer(&mut alternatives, *alternative, pool));
+    placement_order(&alternatives, &["a", "b", "c"])
+}
+
+#[test]
+fn deferred_placements_come_last_in_turn() {
+    assert_eq!(order_after(&[]), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    assert_eq!(order_after(&[(0, "a")]), [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 0)]);
+    assert_eq!(order_after(&[(0, "b"), (0, "a")]), [(0, 2), (1, 0), (1, 1), (1, 2), (0, 1), (0, 0)]);
+    assert_eq!(
+        order_after(&[(0, "b"), (0, "a"), (0, "b")]),
+        order_after(&[(0, "a"), (0, "b")]),
+        "the last time counts"
+    );
+    let all = [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c")];
+    assert_eq!(order_after(&all), order_after(&[]), "after a full round everything begins again");
+    assert_eq!(order_after(&[(0, "gone"), (7, "a")]), order_after(&[]), "a pool and an alternative that do not exist");
+}
+
+#[test]
+fn deferred_placement_is_taken_only_if_no_other_has_room() {
+    let pools = || vec![pool("a", 5, &[], vec![machine("m", 4, &[])]), pool("b", 0, &[], vec![machine("n", 4, &[])])];
+    let mut allocator = ResourceAllocator::new(pools());
+    let mut alternatives = [request(4, 0)];
+    defer(&mut alternatives, 0, "a");
+    let first = take(&mut allocator, &alternatives).unwrap();
+    assert_eq!((first.pool.as_str(), first.alternative), ("b", 0));
+    assert_eq!(take(&mut allocator, &alternatives).unwrap().pool, "a");
+    let any_of = [request(4, 0), request(2, 0)];
+    let mut allocator = ResourceAllocator::new(pools());
+    let grants: Vec<Grant> = (0..4).map_while(|_| take(&mut allocator, &any_of)).collect();
+    assert_eq!(grants.iter().map(|grant| grant.alternative).collect::<Vec<_>>(), [0, 0]);
+    allocator.release(&grants[1]);
+    take(&mut allocator, &[request(1, 0)]).unwrap();
+    assert_eq!(take(&mut allocator, &any_of).unwrap().alternative, 1, "the second alternative is granted as such");
 }
 
 #[test]

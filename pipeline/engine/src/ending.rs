@@ -28,14 +28,15 @@ impl RunEngine {
         }
     }
 
-    /// Resets the count of tries when an attempt progresses further than all before it: a long stage may meet many
-    /// transient faults, and only one without progress should give up.
+    /// Resets the counts of tries and preemptions when an attempt progresses further than all before it: a long stage
+    /// may meet many transient faults, and only one without progress should give up.
     pub(crate) fn resume_point_saved(&mut self, node: NodeId, attempt: AttemptNumber, step: u64) {
         let under_way = self.is_under_way(node, attempt);
         let state = self.state_mut(node);
         if under_way && state.saved_step.is_none_or(|before| step > before) {
             state.saved_step = Some(step);
             state.tries = 1;
+            state.preemptions = 0;
         }
     }
 
@@ -49,6 +50,7 @@ impl RunEngine {
         if self.state(node).phase != (NodePhase::Running { attempt }) {
             return;
         }
+        self.defer_placement(node, finished.outcome);
         self.release(node);
         if let Some(lead) = self.state(node).lead {
             return self.companion_ended(node, lead, attempt, Some(finished));
@@ -236,15 +238,31 @@ impl RunEngine {
         }
     }
 
-    /// Retries or fails the stage, by the kind of the error and the number of tries since its last progress.
+    /// Retries or fails the stage, by the kind of the error and the number of tries, or of preemptions, since its last
+    /// progress.
     pub(crate) fn retry(&mut self, node: NodeId, error: Error) {
         let now = self.now;
         let state = self.state_mut(node);
-        let retry = &state.plan.retry;
-        if state.tries >= retry.attempts || !retry.on.contains(&error.kind) {
+        let plan = state.plan.clone();
+        let (retry, preempted) = (&plan.retry, error.preempted);
+        if preempted {
+            // The launch counted the attempt as a try.
+            state.tries = state.tries.saturating_sub(1);
+            state.preemptions += 1;
+        }
+        let (failures, is_over) = if preempted {
+            (state.preemptions, state.preemptions > retry.preemptions)
+        } else {
+            (state.tries, state.tries >= retry.attempts)
+        };
+        if is_over && preempted {
+            let help = "raise `preemptions` under `retry`, or request machines that are not taken away";
+            return self.fail(node, error.at(format!("preempted {failures} times")).help(help));
+        }
+        if is_over || !retry.on.contains(&error.kind) {
             return self.fail(node, error);
         }
-        let wait = retry.backoff.wait(state.tries + 1);
+        let wait = retry.backoff.wait(failures.saturating_add(1));
         let not_before = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         state.phase = NodePhase::Backoff;
         state.due = Some(not_before);

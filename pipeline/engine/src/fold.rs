@@ -3,13 +3,15 @@
 //!
 //! The fold accepts any prefix of a journal, several writers, and events of later versions.
 
+mod attempt;
 mod stage;
 #[cfg(test)]
 mod tests;
 mod time;
 mod totals;
 
-pub use stage::{AttemptView, StageStatus, StageView, ViewKey};
+pub use attempt::{AttemptView, AttemptWait};
+pub use stage::{StageStatus, StageView, ViewKey};
 pub use totals::Totals;
 
 use serde::Serialize;

@@ -121,6 +121,8 @@ pub(crate) struct NodeState {
     pub attempt: AttemptNumber,
     /// Number of attempts by this engine since the last progress.
     pub tries: u32,
+    /// Number of attempts that were preempted since the last progress; they are not among the tries.
+    pub preemptions: u32,
     /// Whether another run was seen to compute the node.
     pub seen_in_other_run: bool,
     /// Number of times that the node was computed again because its output was lost.
@@ -181,6 +183,7 @@ impl NodeState {
             reason: None,
             attempt,
             tries: 0,
+            preemptions: 0,
             seen_in_other_run: false,
             recomputed: 0,
             saved_step: None,

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Duration;
+use trainyard_core::attempt::FIRST_HEARTBEAT;
 
 /// Machines that one executor reaches and that have the same tags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,6 +20,9 @@ pub struct MachinePool {
     pub machines: Vec<PoolMachine>,
     /// Whether the executor can run one stage on several machines.
     pub several_nodes: bool,
+    /// Time in which a started attempt must send its first heartbeat.
+    #[serde(skip)]
+    pub first_heartbeat: Duration,
 }
 
 /// One machine of a pool.
@@ -50,6 +55,7 @@ impl MachinePool {
             tags: Vec::new(),
             machines: vec![PoolMachine { name: "this".into(), cpus, memory, gpus }],
             several_nodes: false,
+            first_heartbeat: FIRST_HEARTBEAT,
         }
     }
 }
@@ -70,6 +76,9 @@ pub struct Grant {
     /// Index in `together`; 0 for an attempt alone.
     #[serde(skip)]
     pub at: usize,
+    /// Index of the granted alternative of the request; 0 for an attempt that an earlier engine started.
+    #[serde(skip)]
+    pub alternative: usize,
 }
 
 /// A part of one machine.
@@ -99,7 +108,7 @@ pub const IN_PROCESS: &str = "in_process";
 impl Grant {
     /// Returns the grant of an attempt alone.
     pub fn new(pool: impl Into<String>, executor: impl Into<String>, shares: Vec<MachineShare>) -> Self {
-        Self { pool: pool.into(), executor: executor.into(), shares, together: Arc::default(), at: 0 }
+        Self { pool: pool.into(), executor: executor.into(), shares, together: Arc::default(), at: 0, alternative: 0 }
     }
     /// Returns the grant of a kind that runs inside the engine's process: no pool, no shares.
     pub fn in_process() -> Self {

@@ -131,6 +131,7 @@ impl RunEngine {
             timeout_millis: plan.timeout.map(millis),
             env,
             secrets: self.secrets_of(state)?,
+            withheld: self.withheld_from(state),
             sources: local_sources(plan),
             uploaded: BTreeMap::new(),
             orphan_timeout_millis: Some(millis(self.setup.orphan_timeout)),
@@ -160,6 +161,12 @@ impl RunEngine {
             .help(format!("add `secrets: {{{name}: env:{name}}}` to the site file"))),
         };
         state.plan.secrets.iter().map(one).collect()
+    }
+
+    fn withheld_from(&self, state: &NodeState) -> BTreeMap<String, String> {
+        let mut withheld = self.setup.secrets.clone();
+        withheld.retain(|name, _| !state.plan.secrets.contains(name));
+        withheld
     }
 
     fn inputs_of(&self, state: &NodeState, binding: &InputBinding) -> Result<Vec<AttemptInput>> {

@@ -90,7 +90,7 @@ impl RunEngine {
         );
         state.phase = NodePhase::Waiting;
         state.recomputed += 1;
-        state.tries = 0;
+        (state.tries, state.preemptions) = (0, 0);
         let dependents = state.dependents.clone();
         self.open += 1;
         for dependent in dependents {

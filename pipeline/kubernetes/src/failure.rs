@@ -24,7 +24,9 @@ pub(crate) fn failure(pod: &Pod) -> AttemptExit {
         return AttemptExit::with_error(Failed, out_of_memory(pod));
     }
     if let Some(disruption) = pods::condition(pod, "DisruptionTarget", "True") {
-        return lost(pod, pods::reason_text(disruption.reason.as_deref(), disruption.message.as_deref()));
+        let why = pods::reason_text(disruption.reason.as_deref(), disruption.message.as_deref());
+        let ended = lost(pod, why);
+        return AttemptExit { error: ended.error.map(Error::by_preemption), ..ended };
     }
     match terminated {
         // Evicted, NodeLost, NodeShutdown, UnexpectedAdmissionError, OutOfcpu: caused by the machine, not the stage.
@@ -147,7 +149,9 @@ mod tests {
         expect(&pod(evicted, json!(null)), Lost, ErrorKind::Lost, "on node gpu-3: Evicted: The node was low on");
         let preempted = json!({"conditions": [{"type": "DisruptionTarget", "status": "True",
             "reason": "PreemptionByScheduler", "message": "preempting to accommodate a higher priority pod"}]});
-        expect(&pod(preempted, json!({"exitCode": 143})), Lost, ErrorKind::Lost, "PreemptionByScheduler: preempting");
+        let preempted = pod(preempted, json!({"exitCode": 143}));
+        expect(&preempted, Lost, ErrorKind::Lost, "PreemptionByScheduler: preempting");
+        assert!(failure(&preempted).error.unwrap().preempted, "it uses up no retry");
         let refused = json!({"reason": "UnexpectedAdmissionError", "message": "no healthy devices present"});
         expect(&pod(refused, json!(null)), Lost, ErrorKind::Lost, "no healthy devices");
         let unknown = json!({"exitCode": 137, "reason": "ContainerStatusUnknown"});

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use trainyard_runtime::executors::{AttemptTask, MARK, NODE};
+use trainyard_runtime::executors::{AttemptTask, NODE};
 
 /// Termination grace period of a Pod, in seconds.
 pub(crate) const GRACE_SECONDS: i64 = 30;
@@ -195,12 +195,11 @@ fn environment(settings: &KubernetesSettings, submission: &JobSubmission) -> Vec
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         environment.insert(name.into(), submission.cpus.to_string());
     }
-    if submission.gpus == 0 {
+    if submission.gpus == 0 && settings.options.hide_gpus {
         // Images built for GPUs would otherwise use all GPUs of the node.
         environment.insert("CUDA_VISIBLE_DEVICES".into(), String::new());
     }
     environment.extend(settings.options.environment.clone());
-    environment.insert(MARK.into(), submission.url.clone());
     let variable = |(name, value)| core::EnvVar { name, value: Some(value), value_from: None };
     let mut variables: Vec<core::EnvVar> = environment.into_iter().map(variable).collect();
     if submission.nodes > 1 {

@@ -102,8 +102,11 @@ fn command_ends_with_the_attempt_url() {
     let container = &job["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["command"], json!(["trainyard", "attempt", submission().url]));
     let environment = container["env"].as_array().unwrap();
-    assert!(environment.contains(&json!({"name": "TRAINYARD_ATTEMPT", "value": submission().url})));
+    assert!(environment.iter().all(|variable| variable["name"] != "TRAINYARD_ATTEMPT"), "it makes its own mark");
     assert!(environment.contains(&json!({"name": "CUDA_VISIBLE_DEVICES", "value": ""})));
+    let shown = manifest(json!({"image": "trainyard", "hide_gpus": false}), &submission());
+    let environment = shown["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    assert!(environment.iter().all(|variable| variable["name"] != "CUDA_VISIBLE_DEVICES"));
 }
 
 #[test]

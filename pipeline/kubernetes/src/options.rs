@@ -52,6 +52,10 @@ pub struct KubernetesOptions {
     /// into a secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// Whether an attempt that requests no GPUs sees none (`CUDA_VISIBLE_DEVICES` is empty), instead of what its image
+    /// shows it.
+    #[serde(default = "hide_gpus")]
+    pub hide_gpus: bool,
     /// Secrets whose entries become environment variables, such as the store's credentials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment_from_secret: Vec<String>,
@@ -130,6 +134,10 @@ pub struct EmptyDir {
     /// Maximum size, such as `8GiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
+}
+
+fn hide_gpus() -> bool {
+    true
 }
 
 fn gpu_resource() -> String {

@@ -72,7 +72,7 @@ impl TrackedAttempt {
             JobObservation::NoPod => self.pending("its Job has no Pod yet".into()),
             JobObservation::Suspended { why } => {
                 if self.started {
-                    let error = Error::lost("Kueue evicted the attempt from its nodes");
+                    let error = Error::lost("Kueue evicted the attempt from its nodes").by_preemption();
                     self.verdict.get_or_insert_with(|| AttemptExit::with_error(AttemptOutcome::Lost, error));
                 }
                 self.pending(why)

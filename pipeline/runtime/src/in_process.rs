@@ -7,13 +7,12 @@
 use crate::context::InProcessRunner;
 use crate::launch::outcome_of;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::Span;
-use trainyard_core::Error;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Error, panics};
 use trainyard_engine::{AttemptCompletion, Input, NodeId};
 
 /// Attempt to run.
@@ -87,12 +86,12 @@ impl InProcessPool {
 
     fn attempt(&self, spec: &AttemptSpec) -> AttemptCompletion {
         tracing::info!("attempt started");
-        let finished = match catch_unwind(AssertUnwindSafe(|| self.0.kinds.run(spec))) {
+        let finished = match panics::catch(|| self.0.kinds.run(spec)) {
             Ok(Ok(result)) => AttemptCompletion::succeeded(result),
             Ok(Err(error)) => AttemptCompletion::failed(outcome_of(&error), error),
-            Err(_) => AttemptCompletion::failed(
+            Err(message) => AttemptCompletion::failed(
                 AttemptOutcome::Failed,
-                Error::bug(format!("stage kind `{}` panicked", spec.kind)),
+                Error::bug(format!("stage kind `{}` panicked: {message}", spec.kind)),
             ),
         };
         let error = finished.error.as_ref().map(tracing::field::display);

@@ -113,8 +113,7 @@ async fn ends_the_run(store: &Store, spec: &AttemptSpec, number: u64) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-    use trainyard_core::Digest;
+    use crate::tests::attempt_spec;
     use trainyard_core::clock::ManualClock;
     use trainyard_core::event::RunOutcome;
     use trainyard_core::{Error, SystemClock};
@@ -166,15 +165,6 @@ mod tests {
         );
     }
 
-    fn spec() -> AttemptSpec {
-        let spec = json!({
-            "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1,
-            "stage_digest": Digest::of(b"a"), "kind": "test", "kind_version": 1, "config": null, "inputs": {},
-            "outputs": {}, "resources": {"cpus": 1},
-        });
-        serde_json::from_value(spec).unwrap()
-    }
-
     async fn watched(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Option<LeaseEnd> {
         // Watching a live run never ends.
         tokio::time::timeout(Duration::from_millis(300), watch(store, spec, clock)).await.ok()
@@ -184,7 +174,7 @@ mod tests {
     async fn finished_run_ends_the_lease_at_the_first_read() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let value = |event| EventRecord { at: 0, event }.to_value().unwrap();
-        let spec = spec();
+        let spec = attempt_spec();
         let opened = |epoch| value(Event::WriterOpened { epoch, writer: "w".into() });
         let (mut writer, _) = JournalWriter::open(&store, &spec.run, "w", opened).await.unwrap();
         writer.append(&[value(Event::Heartbeat {})]).await.unwrap();
@@ -201,7 +191,7 @@ mod tests {
     #[tokio::test]
     async fn orphan_timeout_comes_from_the_spec() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
-        let spec = AttemptSpec { orphan_timeout_millis: Some(20), ..spec() };
+        let spec = AttemptSpec { orphan_timeout_millis: Some(20), ..attempt_spec() };
         let stop = watched(&store, &spec, &SystemClock::new()).await;
         assert!(matches!(stop, Some(LeaseEnd::Orphaned(silence)) if silence >= Duration::from_millis(20)), "{stop:?}");
     }

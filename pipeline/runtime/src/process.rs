@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use trainyard_core::Digest;
+use trainyard_core::{Digest, ProcessStat};
 
 /// Processes of a machine, as seen by one of them.
 pub trait MachineProcesses: Send + Sync {
@@ -90,15 +90,10 @@ pub fn host() -> String {
     format!("{name}-{}", &hash.short()[..8])
 }
 
-/// Reads field 22 of `/proc/<pid>/stat`; `None` if there is no such process or it is a zombie.
+/// Returns when a process started; `None` if there is no such process or it is a zombie.
 fn start_of(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split(' ');
-    if matches!(fields.next(), Some("Z" | "X")) {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    let stat = ProcessStat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    (!stat.is_zombie()).then_some(stat.start)
 }
 
 fn exists(pid: u32) -> bool {

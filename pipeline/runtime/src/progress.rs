@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::progress::{PROGRESS_INTERVAL, ProgressMeter, ProgressRecord};
-use trainyard_core::{Clock, Error, ErrorKind, Result, RunId, StageKey};
+use trainyard_core::{AttemptNumber, Clock, Error, ErrorKind, Result, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_engine::pool::IN_PROCESS;
 use trainyard_store::Store;
@@ -42,14 +42,26 @@ impl ProgressBuffer {
 /// Returns the last progress of every stage of the run that an attempt computes now. An unreadable record counts as
 /// missing. Errors: those of the store.
 pub async fn read_progress(store: &Store, run: &RunId, view: &RunView) -> Result<BTreeMap<StageKey, ProgressRecord>> {
+    read_progress_of(store, run, reporting_attempts(view)).await
+}
+
+/// Returns the open attempts of a run that may report progress, in the order of its stages.
+pub fn reporting_attempts(view: &RunView) -> Vec<(StageKey, AttemptNumber)> {
     let running = view.stages.iter().filter(|stage| view.finished.is_none() && stage.status == StageStatus::Running);
     let open = running.filter_map(|stage| {
         let attempt = stage.attempts.last().filter(|a| a.outcome.is_none() && a.pool != IN_PROCESS)?;
         Some((stage.key().clone(), attempt.number))
     });
-    // Collected first, so that the futures borrow nothing from the iterator.
-    let open: Vec<_> = open.collect();
-    let reads = open.into_iter().map(|(stage, attempt)| async move {
+    open.collect()
+}
+
+/// Returns the last progress of some attempts. An unreadable record counts as missing. Errors: those of the store.
+pub async fn read_progress_of(
+    store: &Store,
+    run: &RunId,
+    attempts: Vec<(StageKey, AttemptNumber)>,
+) -> Result<BTreeMap<StageKey, ProgressRecord>> {
+    let reads = attempts.into_iter().map(|(stage, attempt)| async move {
         let record = readable(store.progress(run, &stage, attempt).await)?;
         Ok::<_, Error>(record.map(|record| (stage, record)))
     });

@@ -19,8 +19,7 @@ pub use record::{SlotHolder, SlotRecord};
 use crate::control::Control;
 use command_fds::CommandFdExt;
 use group::SlotGroup;
-use record::{create_locked, fault, open, read, sum};
-use rustix::fs::{FlockOperation, flock};
+use record::{create_first, fault, lock, read, sum};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
@@ -36,6 +35,10 @@ use trainyard_engine::{ExternalUsage, Grant, MachineShare, PoolMachine};
 const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 /// Poll interval of a waiting attempt.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Longest wait for the lock of the folder. It is held for milliseconds, unless by a process that was stopped.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for the lock between two checks of whether an attempt was stopped.
+const LOCK_SLICE: Duration = Duration::from_secs(1);
 /// File whose lock serializes access to the folder.
 const LOCK: &str = "lock";
 /// Prefix of the names of waiting requests, after the host.
@@ -130,12 +133,14 @@ impl Slots {
             let taken = tokio::task::spawn_blocking(move || slots.take_or_wait(&request, &holder, previous)).await;
             match taken.map_err(|e| Error::bug(format!("taking slots: {e}")))?? {
                 Ok(held) => return Ok(Some(held)),
-                Err(waiting) => wait_guard = Some(waiting),
+                Err(waiting) => wait_guard = waiting,
             }
             if is_due(reported, clock.monotonic()) {
                 reported = Some(clock.monotonic());
-                let own = wait_guard.as_ref().map(|guard| guard.number);
-                waits(self.holders(own).unwrap_or_else(|error| error.to_string()));
+                let (slots, own) = (self.clone(), wait_guard.as_ref().map(|guard| guard.number));
+                let holders = tokio::task::spawn_blocking(move || slots.holders(own)).await;
+                let holders = holders.map_err(|e| Error::bug(format!("reading slots: {e}")))?;
+                waits(holders.unwrap_or_else(|error| error.to_string()));
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
@@ -149,7 +154,8 @@ impl Slots {
     /// Takes the share if it is free and no waiting request has precedence; otherwise returns `None` without waiting.
     /// Errors: invalid (more than the machine has), those of the folder.
     pub fn try_take(&self, share: &MachineShare, holder: &SlotHolder) -> Result<Option<SlotGuard>> {
-        let _turn = self.lock_for(std::slice::from_ref(share))?;
+        self.prepare(std::slice::from_ref(share))?;
+        let _turn = self.lock_folder()?;
         let (holdings, waiting) = self.live_records()?;
         let now = SystemClock::new().unix_millis();
         let request = SlotRecord::of(std::slice::from_ref(share), holder, now);
@@ -161,14 +167,15 @@ impl Slots {
     }
 
     /// Takes the slots of one attempt and reserves those of its group, or enters the waiting line. `previous` is the
-    /// position of an earlier try.
+    /// position of an earlier try, which is returned if the folder stays locked for [`LOCK_SLICE`].
     fn take_or_wait(
         &self,
         group: &SlotGroup,
         holder: &SlotHolder,
         previous: Option<WaitGuard>,
-    ) -> Result<Result<SlotGuard, WaitGuard>> {
-        let _turn = self.lock_for(&group.shares)?;
+    ) -> Result<Result<SlotGuard, Option<WaitGuard>>> {
+        self.prepare(&group.shares)?;
+        let Some(_turn) = self.lock_folder_within(LOCK_SLICE)? else { return Ok(Err(previous)) };
         if let Some(held) = self.take_reserved(group) {
             return Ok(Ok(held));
         }
@@ -178,8 +185,8 @@ impl Slots {
         let since = previous.as_ref().map_or(now, |guard| guard.since);
         let request = SlotRecord::of(&group.shares, holder, since);
         if !queue::may_take(&self.0.machine, &values(&holdings), &values(&waiting), &request, now) {
-            let number = (0..u64::MAX).find(|n| !waiting.contains_key(n)).unwrap_or(u64::MAX);
-            return Ok(Err(previous.map_or_else(|| self.enqueue(number, &request), Ok)?));
+            let mut free = (0..u64::MAX).filter(|number| !waiting.contains_key(number));
+            return Ok(Err(Some(previous.map_or_else(|| self.enqueue(&mut free, &request), Ok)?)));
         }
         let each = group.shares.iter().map(|share| SlotRecord::of(std::slice::from_ref(share), holder, now));
         let mut all: Vec<Option<SlotGuard>> =
@@ -198,10 +205,10 @@ impl Slots {
         reserved.get_mut(&group.key?)?.get_mut(group.at)?.take()
     }
 
-    fn enqueue(&self, number: u64, request: &SlotRecord) -> Result<WaitGuard> {
-        let path = self.0.folder.join(format!("{}.{WAIT}{number}", self.0.host));
-        let file = create_locked(&path, request).map_err(|e| fault(&path, &e))?;
-        Ok(WaitGuard { path, number, since: request.since, _file: file })
+    fn enqueue(&self, free: &mut impl Iterator<Item = u64>, request: &SlotRecord) -> Result<WaitGuard> {
+        let path = |number: u64| self.0.folder.join(format!("{}.{WAIT}{number}", self.0.host));
+        let (number, file) = create_first(free, path, request)?;
+        Ok(WaitGuard { path: path(number), number, since: request.since, _file: file })
     }
 
     /// Creates the holdings; the caller has checked that they fit.
@@ -211,21 +218,19 @@ impl Slots {
         holdings: Vec<SlotRecord>,
         group: Option<usize>,
     ) -> Result<Vec<SlotGuard>> {
-        let free = (0..u64::MAX).filter(|number| !current.contains_key(number));
-        let one = |(number, holding): (u64, SlotRecord)| {
-            let path = self.path(number);
-            let file = create_locked(&path, &holding).map_err(|e| fault(&path, &e))?;
+        let mut free = (0..u64::MAX).filter(|number| !current.contains_key(number));
+        let one = |holding: SlotRecord| {
+            let (number, file) = create_first(&mut free, |number| self.path(number), &holding)?;
             self.own().insert(number);
             Ok(SlotGuard { slots: self.clone(), number, file, inherited: AtomicBool::new(false), group })
         };
-        free.zip(holdings).map(one).collect()
+        holdings.into_iter().map(one).collect()
     }
 
-    /// Refuses shares that can never be free, creates the folder, and waits for its lock.
-    fn lock_for(&self, shares: &[MachineShare]) -> Result<File> {
+    /// Refuses shares that can never be free, and creates the folder.
+    fn prepare(&self, shares: &[MachineShare]) -> Result<()> {
         shares.iter().try_for_each(|share| refuse_too_large(share, &self.0.machine))?;
-        std::fs::create_dir_all(&self.0.folder).map_err(|e| fault(&self.0.folder, &e))?;
-        self.lock_folder()
+        std::fs::create_dir_all(&self.0.folder).map_err(|e| fault(&self.0.folder, &e))
     }
 
     /// Returns all current holdings of this machine. Errors: those of the folder.
@@ -241,7 +246,9 @@ impl Slots {
     /// Formats the current holders: `held by run … (workflow, stage) for 4m`. If the slots were released meanwhile,
     /// the other requests in line than `own` are named. Errors: those of the folder.
     pub fn holders(&self, own: Option<u64>) -> Result<String> {
-        let _turn = self.lock_folder()?;
+        let Some(_turn) = self.lock_folder_within(LOCK_SLICE)? else {
+            return Ok("whose record is locked by another process".to_string());
+        };
         let (held, mut waiting) = self.live_records()?;
         own.iter().for_each(|number| drop(waiting.remove(number)));
         Ok(describe_holders(&held, &waiting, SystemClock::new().unix_millis()))
@@ -258,12 +265,18 @@ impl Slots {
         Ok(sum(self.live_records()?.0.iter().filter(|(number, _)| !own.contains(*number)).map(|(_, holding)| holding)))
     }
 
-    /// Waits for the folder's lock, which is held until the file is closed.
+    /// Waits for the folder's lock, which is held until the file is closed. Errors: retryable, after
+    /// [`LOCK_PATIENCE`]; those of the folder.
     fn lock_folder(&self) -> Result<File> {
+        self.lock_folder_within(LOCK_PATIENCE)?.ok_or_else(|| {
+            let (path, limit) = (self.0.folder.join(LOCK), LOCK_PATIENCE.as_secs());
+            Error::retryable(format!("{} is locked by another process for more than {limit} s", path.display()))
+                .help("find the process with `lslocks` or `fuser`, and end it")
+        })
+    }
+    fn lock_folder_within(&self, patience: Duration) -> Result<Option<File>> {
         let path = self.0.folder.join(LOCK);
-        let file = open(&path, true).map_err(|e| fault(&path, &e))?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|e| fault(&path, &e.into()))?;
-        Ok(file)
+        lock(&path, patience).map_err(|e| fault(&path, &e))
     }
 
     /// Returns all holdings of this host whose holders are alive, and the waiting requests. The folder's lock must be

@@ -5,6 +5,7 @@
 //! ```
 
 use crate::check::{self, CheckedStages};
+use crate::declaration::ParamDeclaration;
 use crate::diagnostic::{Diagnostic, Sources, sort_and_dedup};
 use crate::expand::{ExpandedWorkflow, WorkflowArguments, expand, params::ParamValue};
 use crate::files::{FileSystem, absolute};
@@ -42,6 +43,10 @@ pub struct Compilation {
     pub plan: Option<Plan>,
     /// Recipe of the file, even if other parts of the file are invalid.
     pub recipe: Option<RecipeHeader>,
+    /// Name of the workflow, even if other parts of the file are invalid; `None` if the file is no workflow.
+    pub workflow: Option<String>,
+    /// Readable declarations of the file's params, in file order.
+    pub params: Vec<ParamDeclaration>,
     /// Errors, warnings and notes, in file order, without repetitions.
     pub diagnostics: Vec<Diagnostic>,
     /// All texts that were read; spans of the diagnostics index into them.
@@ -66,8 +71,11 @@ pub fn compile(request: &CompileRequest<'_>) -> Compilation {
     let good = !diagnostics.iter().any(Diagnostic::is_error) && !expanded.workflow_instances.is_empty();
     sort_and_dedup(&mut diagnostics);
     let plan = if good { assemble(&expanded, checked, &path) } else { None };
-    let recipe = expanded.workflow_instances.first().and_then(|main| main.workflow.recipe.clone());
-    Compilation { plan, recipe, diagnostics, sources: expanded.sources }
+    let main = expanded.workflow_instances.first();
+    let recipe = main.and_then(|main| main.workflow.recipe.clone());
+    let workflow = main.map(|main| main.workflow.name.clone());
+    let params = main.map_or_else(Vec::new, |main| main.declared.iter().map(ParamDeclaration::of).collect());
+    Compilation { plan, recipe, workflow, params, diagnostics, sources: expanded.sources }
 }
 
 fn assemble(expanded: &ExpandedWorkflow<'_>, checked: CheckedStages, path: &Path) -> Option<Plan> {

@@ -170,6 +170,17 @@ impl Sources {
             column: before[line_start..].chars().count() as u32 + 1,
         }
     }
+    /// Creates a span of bytes within another span, from whose line and column the position is counted: its time does
+    /// not grow with the file.
+    pub fn span_within(&self, outer: Span, start: usize, end: usize) -> Span {
+        let before = self.get(outer.file).and_then(|s| s.text.get(outer.start as usize..start)).unwrap_or("");
+        let (line, column) = match before.rfind('\n') {
+            Some(at) => (before.matches('\n').count(), before[at..].chars().count()),
+            None => (0, outer.column as usize + before.chars().count()),
+        };
+        let end = end.max(start) as u32;
+        Span { file: outer.file, start: start as u32, end, line: outer.line + line as u32, column: column as u32 }
+    }
 }
 
 #[cfg(test)]
@@ -183,5 +194,18 @@ mod tests {
         let span = sources.span(file, 12, 13);
         assert_eq!((span.line, span.column), (2, 5));
         assert_eq!(sources.slice(span), "x");
+    }
+
+    #[test]
+    fn spans_within_others_have_the_same_positions() {
+        let mut sources = Sources::default();
+        let text = "é: 1\nüü: |\n  one é two\n  three\n";
+        let file = sources.add("a.yaml", None, text);
+        for outer in [0, 6, 12] {
+            let outer = sources.span(file, outer, text.len());
+            for start in (outer.start as usize..text.len()).filter(|at| text.is_char_boundary(*at)) {
+                assert_eq!(sources.span_within(outer, start, text.len()), sources.span(file, start, text.len()));
+            }
+        }
     }
 }

@@ -47,6 +47,8 @@ pub struct ExpandedWorkflow<'a> {
     working_directory: PathBuf,
     texts: TextIndex,
     workflows: HashMap<PathBuf, Option<Rc<Workflow>>>,
+    /// Whether there are too many stage instances, which one diagnostic says.
+    is_too_large: bool,
 }
 
 /// Values for the parameters of the main file.
@@ -79,6 +81,7 @@ pub fn expand<'a>(
         working_directory: working_directory.to_path_buf(),
         texts: TextIndex::new(),
         workflows: HashMap::new(),
+        is_too_large: false,
     };
     let Some(workflow) = expanded.load(path, None) else { return expanded };
     let mut given =
@@ -87,12 +90,19 @@ pub fn expand<'a>(
         given.set_if_missing(TICK, tick, &mut expanded.sources);
     }
     expanded.unknown_overrides(&workflow, &given);
-    let (params, broken) = expanded.params(&workflow, &|name| given.given(name));
-    expanded.open(workflow, String::new(), Vec::new(), (params, broken), None, &mut vec![path.to_path_buf()]);
+    let params = expanded.params(&workflow, &|name| given.given(name));
+    expanded.open(workflow, String::new(), Vec::new(), params, None, &mut vec![path.to_path_buf()]);
     expanded
 }
 
-type Params = (BTreeMap<String, ParamValue>, Vec<String>);
+/// Params of a file.
+#[derive(Default)]
+struct Params {
+    values: BTreeMap<String, ParamValue>,
+    /// Names of params without a usable value.
+    broken: Vec<String>,
+    declared: Vec<Param>,
+}
 
 impl ExpandedWorkflow<'_> {
     /// Reads a file and its parents, once per path. `from` is the span that names the file. `None` if the file cannot
@@ -126,8 +136,7 @@ impl ExpandedWorkflow<'_> {
 
     /// Computes the values of a file's parameters; `given` looks up the caller's.
     fn params<'g>(&mut self, workflow: &Workflow, given: &dyn Fn(&str) -> Option<GivenParam<'g>>) -> Params {
-        let mut values = BTreeMap::new();
-        let mut broken = Vec::new();
+        let mut read = Params::default();
         for entry in &workflow.params {
             workflow::check_id(&entry.key, entry.key_span, "param", &mut self.diagnostics);
             let names = NoReferences("params are declared by plain values");
@@ -137,15 +146,17 @@ impl ExpandedWorkflow<'_> {
             let mut reader = ValueReader { diagnostics: &mut self.diagnostics };
             let param: Option<Param> =
                 bound.and_then(|b| params::declare(&entry.key, entry.key_span, &b, &self.sources, &mut reader));
-            let value = param.and_then(|p| params::value(&p, given(&p.name).as_ref(), &self.sources, &mut reader));
+            let value =
+                param.as_ref().and_then(|p| params::value(p, given(&p.name).as_ref(), &self.sources, &mut reader));
             match value {
                 Some(value) => {
-                    values.insert(entry.key.clone(), value);
+                    read.values.insert(entry.key.clone(), value);
                 }
-                None => broken.push(entry.key.clone()),
+                None => read.broken.push(entry.key.clone()),
             }
+            read.declared.extend(param);
         }
-        (values, broken)
+        read
     }
 
     /// Adds a workflow instance with all its stage instances, and returns its index.
@@ -163,8 +174,9 @@ impl ExpandedWorkflow<'_> {
             workflow: workflow.clone(),
             prefix,
             inherited,
-            params: params.0,
-            broken: params.1,
+            params: params.values,
+            broken: params.broken,
+            declared: params.declared,
             stages: Vec::new(),
             parent,
         });
@@ -185,11 +197,13 @@ impl ExpandedWorkflow<'_> {
             FanOutSource::Known(axes) => {
                 let instances = axes::product(&axes);
                 if self.drafts.len() + instances.len() > MAX_INSTANCES {
-                    self.diagnostics.push(Diagnostic::error(
-                        "too-many",
-                        stage.id_span,
-                        format!("the workflow has more than {MAX_INSTANCES} stage instances"),
-                    ));
+                    if !std::mem::replace(&mut self.is_too_large, true) {
+                        self.diagnostics.push(Diagnostic::error(
+                            "too-many",
+                            stage.id_span,
+                            format!("the workflow has more than {MAX_INSTANCES} stage instances"),
+                        ));
+                    }
                     return StageInstances::broken();
                 }
                 let members: Vec<Option<StageInstance>> =

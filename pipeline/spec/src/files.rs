@@ -55,7 +55,12 @@ pub struct LocalFileSystem;
 
 impl FileSystem for LocalFileSystem {
     fn read(&self, path: &Path) -> Result<String> {
-        let size = std::fs::metadata(path).map_err(|e| io_error(path, &e))?.len();
+        let metadata = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
+        // A pipe would block the reader, and a device may have no end.
+        if !metadata.is_file() && !metadata.is_dir() {
+            return Err(Error::invalid(format!("{}: not a regular file", path.display())).help("name a file of text"));
+        }
+        let size = metadata.len();
         if size > 4 * crate::yaml::MAX_BYTES as u64 {
             return Err(Error::invalid(format!("{}: {size} bytes are too many for a workflow file", path.display()))
                 .help("keep data in separate files, and name them as sources of stages"));

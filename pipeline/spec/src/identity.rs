@@ -172,7 +172,9 @@ impl<'n> Writer<'n> {
 mod tests {
     use super::*;
     use crate::expression::Expression;
-    use crate::plan::{CacheMode, CheckSeverity, FanOut, InputBinding, MetricCheck, Retry, SourceRef, StageOutput};
+    use crate::plan::{
+        CacheMode, CheckSeverity, DEFAULT_PREEMPTIONS, FanOut, InputBinding, MetricCheck, Retry, SourceRef, StageOutput,
+    };
     use std::time::Duration;
     use trainyard_core::units::Backoff;
     use trainyard_core::{ArtifactKind, Cardinality, Placement};
@@ -195,6 +197,7 @@ mod tests {
             checks: Vec::new(),
             retry: Retry {
                 attempts: 1,
+                preemptions: DEFAULT_PREEMPTIONS,
                 backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO },
                 on: Vec::new(),
             },
@@ -244,6 +247,14 @@ mod tests {
             summary["wait"] = json!(wait.as_millis() as u64);
         }
         summary
+    }
+
+    #[test]
+    fn default_limit_of_preemptions_leaves_digests_as_they_were() {
+        let text = |preemptions| format!("{:?}", Retry { preemptions, ..node("a").retry });
+        let before = "Retry { attempts: 1, backoff: Backoff { first: 0ns, most: 0ns }, on: [] }";
+        assert_eq!(text(DEFAULT_PREEMPTIONS), before);
+        assert!(text(3).ends_with(", on: [], preemptions: 3 }"), "{}", text(3));
     }
 
     #[test]

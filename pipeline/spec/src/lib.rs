@@ -13,12 +13,13 @@
 //! | [`workflow`], [`recipe`] | the typed raw file |
 //! | [`expand`] | params, matrix, `for_each`, embedded workflows |
 //! | [`check`] | ports, options, cycles, evaluation sets, resources |
-//! | [`plan`] | the result |
+//! | [`plan`], [`declaration`] | the result, and what it takes |
 //! | [`merged`], [`mod@print`] | a file with its parents as YAML again |
 //! | [`site`], [`schedule`], [`schema`], [`draw`] | the site file, schedules, the editor's JSON Schema, a drawing |
 
 pub mod check;
 pub mod compile;
+pub mod declaration;
 pub mod diagnostic;
 pub mod draw;
 pub mod expand;
@@ -46,6 +47,7 @@ pub mod workflow;
 pub mod yaml;
 
 pub use compile::{Compilation, CompileRequest, compile};
+pub use declaration::ParamDeclaration;
 pub use diagnostic::{Diagnostic, Severity, Sources, Span};
 pub use expression::{Expression, Scope};
 pub use files::{FileSystem, LocalFileSystem, SourceForm};

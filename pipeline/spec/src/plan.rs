@@ -10,6 +10,7 @@ use crate::template::Template;
 use petgraph::graph::DiGraph;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use trainyard_core::attempt::AttemptOutput;
@@ -194,15 +195,32 @@ pub struct MetricCheck {
     pub pooled: bool,
 }
 
+/// Preemptions of a stage after which it still gets another attempt, by default.
+pub const DEFAULT_PREEMPTIONS: u32 = 100;
+
 /// Retries of failed attempts and the waits before them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Number of attempts, including the first.
+    /// Number of attempts, including the first. Preempted ones do not count.
     pub attempts: u32,
+    /// Number of preempted attempts after which the stage still gets another one.
+    pub preemptions: u32,
     /// Wait before each retry.
     pub backoff: Backoff,
     /// Kinds of errors that are retried.
     pub on: Vec<ErrorKind>,
+}
+
+/// Plan digests contain this text, so it omits what was added later while that has its default.
+impl fmt::Debug for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Retry");
+        text.field("attempts", &self.attempts).field("backoff", &self.backoff).field("on", &self.on);
+        if self.preemptions != DEFAULT_PREEMPTIONS {
+            text.field("preemptions", &self.preemptions);
+        }
+        text.finish()
+    }
 }
 
 /// Resources that one attempt requires of a pool.

@@ -19,6 +19,11 @@
 //! the JSON Lines file at `$TRAINYARD_METRICS`, one `{"name": "accuracy", "value": 0.5}` per line; the last one of a
 //! name counts.
 //!
+//! **Resume points.** A line `{"checkpoint": "/path/of/folder", "step": 50}` in the same file says that the folder is
+//! complete after step 50. The attempt stores it while the command runs, and the next attempt of the stage digest finds
+//! the files of the newest one in the folder `$TRAINYARD_RESUME`; without one, the variable is absent. A line whose
+//! step is not above all before it is ignored.
+//!
 //! Paths cannot be computed with (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), and expressions are not allowed inside
 //! here-documents, backquotes, `${…}` and `$((…))`, where a shell would parse them.
 

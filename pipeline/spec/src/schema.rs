@@ -224,7 +224,7 @@ fn envelope_definitions() -> Map<String, Value> {
             "type": "object", "additionalProperties": false, "properties": {"salt": {"$ref": "#/$defs/text"}},
         }]},
         "retry": {"type": "object", "additionalProperties": false, "properties": {
-            "attempts": number, "backoff": {"type": "string"},
+            "attempts": number, "preemptions": number, "backoff": {"type": "string"},
             "on": {"type": "array", "items": {"enum": ["retryable", "lost", "data", "bug", "invalid"]}},
         }},
         "resources": {"type": "object", "additionalProperties": false, "properties": resources},
@@ -242,7 +242,7 @@ fn envelope_definitions() -> Map<String, Value> {
 
 /// Returns the options of a kind with its ports; the schema's own definitions move to `moved`, under the kind's name.
 fn with_schema(info: &KindInfo, slot: &str, moved: &mut Map<String, Value>) -> Value {
-    let mut schema = info.options.clone();
+    let mut schema = Value::clone(&info.options);
     if let Some(object) = schema.as_object_mut() {
         object.remove("$schema");
         for keyword in ["$defs", "definitions"] {

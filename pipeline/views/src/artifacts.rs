@@ -1,6 +1,7 @@
 //! Lists the artifacts that a run published, and shows the manifest of one output.
 
 use crate::find::{self, ResolvedOutput};
+use crate::model::{self, ModelView};
 use crate::runs::OutputRow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,8 @@ pub struct ArtifactPage {
     pub files_total: usize,
     /// Columns and first rows, if the artifact is a table.
     pub table: Option<TableSummary>,
+    /// Shape, parameters, tokenizer and sources, if the artifact is a model.
+    pub model: Option<ModelView>,
 }
 
 /// Artifact used as an input.
@@ -135,11 +138,13 @@ fn page_of(run: &RunId, view: &RunView, query: &ArtifactListQuery) -> ArtifactLi
     ArtifactList { run: run.clone(), artifacts: rows, next }
 }
 
-/// Shows an artifact, from its manifest.
-pub fn show(found: &ResolvedOutput) -> ArtifactPage {
+/// Shows an artifact, from its manifest; of a model also what its small files and headers say. Errors: those of the
+/// store.
+pub async fn show(store: &Store, found: &ResolvedOutput) -> Result<ArtifactPage> {
+    let model = model::show(store, found).await?;
     let (manifest, output) = (&found.manifest, found.output());
     let inputs = manifest.inputs.iter().map(|(name, inputs)| (name.clone(), inputs.iter().map(input).collect()));
-    ArtifactPage {
+    Ok(ArtifactPage {
         stage_digest: manifest.stage_digest.to_string(),
         generation: manifest.generation,
         stage_kind: manifest.kind.clone(),
@@ -158,10 +163,12 @@ pub fn show(found: &ResolvedOutput) -> ArtifactPage {
         files_total: output.files.len(),
         table: output.table.clone(),
         output: found.port.clone(),
-    }
+        model,
+    })
 }
 
-fn file(file: &FileEntry) -> FileRow {
+/// Converts a file for responses.
+pub fn file(file: &FileEntry) -> FileRow {
     FileRow { path: file.path.clone(), bytes: file.size, digest: file.digest.to_string() }
 }
 

@@ -1,8 +1,9 @@
-//! Resolves names of runs and artifacts: `latest`, `latest-success`, a prefix of a run id, `RUN/STAGE/OUTPUT`, or
-//! `DIGEST/OUTPUT`, in which a prefix of the digest is sufficient.
+//! Resolves names of runs and artifacts: `latest`, `latest-success`, a prefix of a run id, a tag,
+//! `RUN/STAGE/OUTPUT`, or `DIGEST/OUTPUT`, in which a prefix of the digest is sufficient.
 //!
 //! A name that matches no item, or several, is an error that lists the candidates.
 
+use crate::annotations;
 use crate::status::state;
 use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId, StageKey, SystemClock};
 use trainyard_engine::fold::{RunView, StageView};
@@ -10,13 +11,10 @@ use trainyard_runtime::{resume, summary};
 use trainyard_spec::diagnostic::nearest;
 use trainyard_store::Store;
 
-/// Name of the newest run.
-pub const LATEST: &str = "latest";
-/// Name of the newest run that succeeded.
-pub const LATEST_SUCCESS: &str = "latest-success";
+pub use crate::run_names::{LATEST, LATEST_SUCCESS};
 
-/// Finds a run by its id, a prefix of the id, [`LATEST`] or [`LATEST_SUCCESS`]. Errors: invalid (no run, or several
-/// runs, match).
+/// Finds a run by its id, a prefix of the id, [`LATEST`], [`LATEST_SUCCESS`], or else a tag. Errors: invalid (no run,
+/// or several runs, match).
 pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     if name == LATEST_SUCCESS {
         return summary::latest_success(store).await?.ok_or_else(|| {
@@ -34,7 +32,9 @@ pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     let found: Vec<&RunId> = runs.iter().filter(|r| r.0.starts_with(name)).collect();
     match found.as_slice() {
         [one] => Ok((*one).clone()),
-        [] => Err(Error::invalid(format!("no run is called `{name}`")).help("`trainyard runs list` shows them")),
+        [] => annotations::tagged_run(name, &runs, &annotations::tags(store).await?)?.ok_or_else(|| {
+            Error::invalid(format!("no run is called `{name}`")).help("`trainyard runs list` shows them")
+        }),
         many => Err(Error::invalid(format!("`{name}` matches {} runs", many.len()))
             .help(format!("use a longer prefix, e.g. `{}`", many[0]))),
     }
@@ -100,15 +100,15 @@ impl ResolvedOutput {
     }
 }
 
-/// Returns the run and the stage of an artifact: those of its name, or else those that made it.
-pub async fn stage_of(store: &Store, name: &str, found: &ResolvedOutput) -> Result<(RunView, StageKey)> {
-    let made = &found.manifest.provenance;
-    let (first, rest) = name.split_once('/').unwrap_or((name, ""));
-    let (run, stage) = match rest.rsplit_once('/') {
-        Some((stage, _)) => (run(store, first).await?, StageKey(stage.to_string())),
-        None => (made.run.clone(), made.stage.clone()),
-    };
-    Ok((view(store, &run).await?, stage))
+/// Finds an artifact with its run and stage: those of its name, or else those that made it. Errors: those of
+/// [`artifact`] and of reading the run.
+pub async fn artifact_in_run(store: &Store, name: &str) -> Result<(ResolvedOutput, RunView, StageKey)> {
+    let (found, run) = resolve(store, name).await?;
+    if let Some((view, stage)) = run {
+        return Ok((found, view, stage));
+    }
+    let made = found.manifest.provenance.clone();
+    Ok((found, view(store, &made.run).await?, made.stage))
 }
 
 /// Minimum number of digits of a digest prefix.
@@ -139,14 +139,19 @@ async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>
 /// Resolves `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` to an output. A stage id of an embedded workflow contains `/`, so the
 /// output is the part after the last `/`.
 pub async fn artifact(store: &Store, name: &str) -> Result<ResolvedOutput> {
+    Ok(resolve(store, name).await?.0)
+}
+
+/// Resolves the name of an artifact. Returns also the run and the stage, if it names them.
+async fn resolve(store: &Store, name: &str) -> Result<(ResolvedOutput, Option<(RunView, StageKey)>)> {
     let usage = || {
         Error::invalid(format!("`{name}` names no artifact")).help(
             "write RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT; `trainyard artifacts list` shows them",
         )
     };
     let (first, rest) = name.split_once('/').ok_or_else(usage)?;
-    let (digest, generation, port) = match digest(store, first, rest).await? {
-        Some(digest) => (digest, None, rest.to_string()),
+    let (digest, generation, port, named) = match digest(store, first, rest).await? {
+        Some(digest) => (digest, None, rest.to_string(), None),
         None => {
             let (stage_name, port) = rest.rsplit_once('/').ok_or_else(usage)?;
             let run = run(store, first).await?;
@@ -156,7 +161,7 @@ pub async fn artifact(store: &Store, name: &str) -> Result<ResolvedOutput> {
                 LATEST => with_state(error, &run, state(&view, &SystemClock::new())),
                 _ => error,
             })?;
-            (digest, Some(generation), port.to_string())
+            (digest, Some(generation), port.to_string(), Some((view, StageKey(stage_name.to_string()))))
         }
     };
     let manifest = match generation {
@@ -171,7 +176,7 @@ pub async fn artifact(store: &Store, name: &str) -> Result<ResolvedOutput> {
         return Err(Error::invalid(format!("the stage has no output `{port}`"))
             .help(format!("its outputs are {}", ports.join(", "))));
     }
-    Ok(ResolvedOutput { manifest, port })
+    Ok((ResolvedOutput { manifest, port }, named))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Lists runs, and shows one with its stages.
 
+use crate::annotations::{self, RunTags};
 use crate::status::{DAMAGED, is_live, outcome_name, state};
 use futures::StreamExt;
 use schemars::JsonSchema;
@@ -10,7 +11,7 @@ use trainyard_core::event::OutputSummary;
 use trainyard_core::progress::ProgressRecord;
 use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Clock, Error, ErrorKind, Result, RunId, StageKey};
-use trainyard_engine::fold::{StageStatus, StageView, Totals};
+use trainyard_engine::fold::{RunView, StageStatus, StageView, Totals};
 use trainyard_runtime::progress::read_progress;
 use trainyard_runtime::summary::{self, LoadedSummary};
 use trainyard_store::Store;
@@ -32,6 +33,9 @@ pub struct RunListQuery {
     /// Only runs older than this one: `next` of the previous response.
     #[serde(default)]
     pub before: Option<String>,
+    /// Only runs with this tag.
+    #[serde(default)]
+    pub tag: Option<String>,
 }
 
 /// Page of runs.
@@ -60,6 +64,9 @@ pub struct RunRow {
     pub seconds: Option<f64>,
     /// Number of stages in each status.
     pub stages: BTreeMap<String, usize>,
+    /// Tags of the run, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
 }
 
 /// Selects stages of a run.
@@ -144,18 +151,32 @@ impl OutputRow {
     }
 }
 
+/// Returns the runs older than `before` that have the tag, oldest first, and the tags of all runs. Errors: those of
+/// reaching the store.
+pub(crate) async fn selected(store: &Store, before: Option<&str>, tag: Option<&str>) -> Result<(Vec<RunId>, RunTags)> {
+    let mut runs = store.list_runs().await?;
+    if let Some(before) = before {
+        runs.retain(|run| run.0.as_str() < before);
+    }
+    let tags = annotations::tags(store).await?;
+    if let Some(tag) = tag {
+        runs.retain(|run| tags.get(run).is_some_and(|tags| tags.iter().any(|own| own == tag)));
+    }
+    Ok((runs, tags))
+}
+
 /// Lists runs, newest first. Errors: those of reaching the store.
 pub async fn list(store: &Store, clock: &dyn Clock, query: &RunListQuery) -> Result<Runs> {
     let limit = query.limit.unwrap_or(20).clamp(1, MAX_RUNS);
-    let mut all = store.list_runs().await?;
-    if let Some(before) = &query.before {
-        all.retain(|run| run.0 < *before);
-    }
+    let (all, mut tags) = selected(store, query.before.as_deref(), query.tag.as_deref()).await?;
     let more = all.len() > limit;
     let selected: Vec<RunId> = all.into_iter().rev().take(limit).collect();
     let rows = futures::stream::iter(selected).map(|run| async move { row(store, clock, &run).await });
     let rows: Vec<Result<RunRow>> = rows.buffered(AT_ONCE).collect().await;
-    let runs = rows.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut runs = rows.into_iter().collect::<Result<Vec<_>>>()?;
+    for row in &mut runs {
+        row.tags = tags.remove(&row.run).unwrap_or_default();
+    }
     let next = runs.last().filter(|_| more).map(|row| row.run.0.clone());
     Ok(Runs { runs, next })
 }
@@ -170,7 +191,7 @@ pub async fn show(store: &Store, clock: &dyn Clock, run: &RunId, query: &RunStag
     let page: Vec<StageRow> = view.stages.iter().skip(from).take(limit).map(row).collect();
     let reached = from.saturating_add(page.len());
     Ok(RunPage {
-        row: row_of(run, state(&view, clock), &view.totals()),
+        row: RunRow { tags: annotations::tags_of(store, run).await?, ..row_of_view(run, &view, clock) },
         source: view.source.clone(),
         params: view.params.clone(),
         plan: view.plan_digest.as_ref().map(ToString::to_string),
@@ -180,7 +201,12 @@ pub async fn show(store: &Store, clock: &dyn Clock, run: &RunId, query: &RunStag
     })
 }
 
-async fn row(store: &Store, clock: &dyn Clock, run: &RunId) -> Result<RunRow> {
+/// Returns the row of a run whose journal is read, without its tags.
+pub fn row_of_view(run: &RunId, view: &RunView, clock: &dyn Clock) -> RunRow {
+    row_of(run, state(view, clock), &view.totals())
+}
+
+pub(crate) async fn row(store: &Store, clock: &dyn Clock, run: &RunId) -> Result<RunRow> {
     match summary::read_summary(store, run).await {
         Ok(LoadedSummary::Totals(totals)) => Ok(row_of(run, outcome_name(totals.outcome), &totals)),
         Ok(LoadedSummary::View(view)) => Ok(row_of(run, state(&view, clock), &view.totals())),
@@ -199,6 +225,7 @@ fn damaged(run: &RunId, error: &Error) -> RunRow {
         created: None,
         seconds: None,
         stages: BTreeMap::new(),
+        tags: Vec::new(),
     }
 }
 
@@ -211,10 +238,12 @@ fn row_of(run: &RunId, status: &str, totals: &Totals) -> RunRow {
         created: Some(format_time(totals.created)),
         seconds: Some((totals.until - totals.created) as f64 / 1_000.0),
         stages: totals.stages.iter().map(|(status, count)| (status.name().to_string(), *count)).collect(),
+        tags: Vec::new(),
     }
 }
 
-fn stage_row(stage: &StageView, progress: Option<&ProgressRecord>, is_live: bool) -> StageRow {
+/// Returns the row of a stage. `is_live`: the run has ended, or its writer is alive.
+pub fn stage_row(stage: &StageView, progress: Option<&ProgressRecord>, is_live: bool) -> StageRow {
     StageRow {
         stage: stage.key().clone(),
         kind: stage.kind.clone(),

@@ -12,7 +12,7 @@ use trainyard_store::Store;
 use trainyard_tables::{ReadRanges, TableSource};
 
 /// File of a table in its artifact.
-const DATA: &str = "data.parquet";
+pub(crate) const DATA: &str = "data.parquet";
 /// Bytes of a request. Decoders read headers of pages in small pieces, each of which would otherwise be a request.
 const BLOCK: u64 = 512 << 10;
 /// Maximum blocks kept.

@@ -7,24 +7,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext, StageReport};
-use trainyard_core::attempt::AttemptMessage;
+use trainyard_api::{DiscardingCheckpoints, InputArtifact, SilentReporter, StageContext, StageReport};
 use trainyard_core::{ArtifactKind, Digest, ErrorKind, Result};
-
-struct Silent;
-
-impl Reporter for Silent {
-    fn report(&self, _: AttemptMessage) {}
-}
-
-impl CheckpointStore for Silent {
-    fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
-        Ok(None)
-    }
-    fn save(&self, _: u64, _: &Path) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// A finished stage: its output folders by port and its metrics.
 pub struct Done {
@@ -54,22 +38,9 @@ pub fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, 
     let stages = stages(&parts());
     let stage = stages.iter().find(|s| s.info().name == kind).unwrap();
     let folder = root.join(name);
-    let mut context = StageContext {
-        cpus: 2,
-        cancel: CancelToken::default(),
-        reporter: Arc::new(Silent),
-        checkpoints: Arc::new(Silent),
-        requests: Arc::new(trainyard_api::RequestsInMemory::default()),
-        scratch: folder.join("scratch"),
-        inputs: BTreeMap::new(),
-        output_folders: BTreeMap::new(),
-        metrics: BTreeMap::new(),
-        comparisons: Vec::new(),
-        measured: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        env: BTreeMap::new(),
-        secrets: trainyard_core::Secrets::default(),
-    };
+    let (reporter, checkpoints) = (Arc::new(SilentReporter), Arc::new(DiscardingCheckpoints));
+    let context = StageContext::new(folder.join("scratch"), reporter, checkpoints);
+    let mut context = StageContext { cpus: 2, ..context };
     std::fs::create_dir_all(&context.scratch).unwrap();
     for output in stage.info().outputs.iter().filter(|port| !port.is_family()) {
         std::fs::create_dir_all(folder.join(output.name)).unwrap();

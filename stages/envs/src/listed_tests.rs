@@ -69,6 +69,7 @@ fn files_and_registry_lines_match() {
         "program",
         "search",
         "sql",
+        "sql_session",
         "tool",
         "tools_json",
         "wire",

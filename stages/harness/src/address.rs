@@ -1,9 +1,7 @@
 //! Chooses the address at which the server of an environment listens, and the URL that programs get.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::net::{IpAddr, SocketAddr};
-use trainyard_core::{Error, Result, Secret};
+use trainyard_core::{Error, Result};
 
 /// Default of `bind`.
 pub const LOOPBACK: &str = "127.0.0.1";
@@ -66,26 +64,6 @@ fn port(host_and_port: &str) -> Option<&str> {
     (!port.ends_with(']')).then_some(port)
 }
 
-/// Source of the keys of episodes that are reachable from the network. The keys do not follow from the seed.
-pub struct EpisodeKeys(RandomState);
-
-impl EpisodeKeys {
-    /// Draws the secret from which the keys follow.
-    pub fn new() -> Self {
-        Self(RandomState::new())
-    }
-    /// Returns the key of an episode.
-    pub fn key(&self, episode: u64) -> Secret {
-        let half = |half: u64| {
-            let mut hasher = self.0.build_hasher();
-            hasher.write_u64(episode);
-            hasher.write_u64(half);
-            hasher.finish()
-        };
-        Secret::new(format!("{:016x}{:016x}", half(0), half(1)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,14 +103,5 @@ mod tests {
         {
             assert!(check_advertise(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn keys_differ_between_episodes_and_processes() {
-        let keys = EpisodeKeys::new();
-        assert_eq!(keys.key(1).reveal(), keys.key(1).reveal());
-        assert_ne!(keys.key(1).reveal(), keys.key(2).reveal());
-        assert_ne!(keys.key(1).reveal(), EpisodeKeys::new().key(1).reveal());
-        assert_eq!(keys.key(1).reveal().len(), 32);
     }
 }

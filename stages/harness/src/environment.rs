@@ -1,6 +1,6 @@
 //! Implements the environment: it runs programs as episodes, and one server for all of them.
 
-use crate::address::{EpisodeKeys, parse_bind, url};
+use crate::address::{parse_bind, url};
 use crate::episode::{HarnessSettings, ProgramEpisode};
 use crate::options::HarnessOptions;
 use crate::start::{ModelEndpoint, ProgramStarter};
@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::PartOptions as _;
 use trainyard_core::error::Context as _;
-use trainyard_core::{Chance, Error, Result, Secret, SystemClock};
+use trainyard_core::{Chance, Error, Result, SystemClock};
 use trainyard_envs::environments::EnvironmentSetup;
 use trainyard_envs::programs::CustomVerifier;
 use trainyard_envs::verifiers::Extraction;
 use trainyard_envs::{Environment, Episode, ToolFormat, ToolSpec};
-use trainyard_model_api::{ModelApiServer, ModelApiSettings};
+use trainyard_model_api::{ModelApiServer, ModelApiSettings, random_token};
 use trainyard_process::ProgramOptions;
 use trainyard_tables::{AnswerCheck, Message, Problem};
 
 /// Maximum open connections of a server that the network reaches.
 const MAX_CONNECTIONS: usize = 4096;
+/// Random characters of an episode's path.
+const PATH_LENGTH: usize = 32;
 
 pub struct Harness {
     options: HarnessOptions,
@@ -27,8 +29,8 @@ pub struct Harness {
     format: Box<dyn ToolFormat>,
     verifier: Option<CustomVerifier>,
     starter: ProgramStarter,
-    /// Keys of episodes that are reachable from the network; `None` on loopback.
-    keys: Option<EpisodeKeys>,
+    /// Whether only this machine reaches the server.
+    is_local: bool,
     /// Server of all episodes; it starts with the first episode.
     server: Mutex<Option<Arc<ModelApiServer>>>,
     episodes: AtomicU64,
@@ -52,7 +54,6 @@ impl Harness {
         let log = setup.host.log();
         let starter = ProgramStarter::new(options.clone(), log.clone(), settings.place.clone());
         let is_local = parse_bind(&options.bind)?.ip().is_loopback() && options.advertised().is_empty();
-        let keys = (!is_local).then(EpisodeKeys::new);
         let verifier = options.verifier.clone().map(|options| CustomVerifier::new(options, setup.host.secrets(), log));
         // The tools of requests determine their formats. This format writes demonstrations, which use a calculator if
         // the format requires a tool.
@@ -62,7 +63,7 @@ impl Harness {
             Err(_) => setup.toolbox.format(&options.format, &setup.toolbox.tool("calculator")?.specs())?,
         };
         let (server, episodes) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Self { options, settings: Arc::new(settings), format, verifier, starter, keys, server, episodes })
+        Ok(Self { options, settings: Arc::new(settings), format, verifier, starter, is_local, server, episodes })
     }
     fn server(&self) -> Result<Arc<ModelApiServer>> {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,9 +71,9 @@ impl Harness {
             return Ok(Arc::clone(running));
         }
         let mut settings = ModelApiSettings::new(Arc::new(SystemClock::new()), Chance::new(0).child("harness", &[]));
-        settings.handler_has_keys = self.keys.is_some();
+        settings.handler_has_keys = true;
         // On loopback only programs of this stage connect, and `max_running` limits their number.
-        settings.limits.connections = if self.keys.is_some() { MAX_CONNECTIONS } else { usize::MAX };
+        settings.limits.connections = if self.is_local { usize::MAX } else { MAX_CONNECTIONS };
         let address = parse_bind(&self.options.bind)?;
         let running = Arc::new(ModelApiServer::start(address, self.settings.router.clone(), settings)?);
         Ok(Arc::clone(server.insert(running)))
@@ -98,9 +99,9 @@ impl Environment for Harness {
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let server = self.server()?;
         let number = self.episodes.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{:016x}", Chance::new(seed).at("episode", &[number]).next_u64());
-        let key = self.keys.as_ref().map_or_else(|| Secret::new(name.clone()), |keys| keys.key(number));
-        let base = format!("/e/{number}-{name}");
+        // Neither follows from the seed, so that no other user of this machine can compute them.
+        let (key, name) = (random_token()?, random_token()?);
+        let base = format!("/e/{number}-{}", &name.reveal()[..PATH_LENGTH]);
         let queue = self.settings.router.add(&base, key.clone());
         let url = format!("{}{base}", url(server.address(), self.options.advertised()));
         let program = self.starter.start(problem, seed, &ModelEndpoint { url, key });

@@ -30,8 +30,8 @@ pub use aggregate::Aggregate;
 pub use batch::{Batch, Group, LossBatch, ProgramCalls, Rollout, TokenGrid, TurnSummary};
 pub use part::{
     Advantage, Curriculum, Draw, EpisodePrefix, Filter, GroupBudget, LiveSequence, LossTerm, Modulation, Needs,
-    PoolProblem, ProblemPool, Progress, Replay, ReplayedRollout, RlPart, RolloutVerdict, Spawn, Strategy,
-    StrategyAction, TermScope, TermValue,
+    PoolDemonstration, PoolProblem, ProblemPool, Progress, Replay, ReplayedRollout, RlPart, RolloutVerdict, Spawn,
+    Strategy, StrategyAction, TermScope, TermValue,
 };
 pub use pass_rates::PassRates;
 pub use preference_losses::PreferenceLoss;

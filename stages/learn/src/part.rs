@@ -7,14 +7,15 @@
 //! checkpoint stores each part's state through [`RlPart::save`]. Rewards read chat text and are therefore defined with
 //! the environments.
 
+mod pool;
 mod replay;
 
+pub use pool::{PoolDemonstration, PoolProblem, ProblemPool};
 pub use replay::{Replay, ReplayedRollout};
 
 use crate::batch::{Batch, Group, LossBatch, Rollout, TokenGrid};
 use crate::pass_rates::PassRates;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use trainyard_core::{Chance, Error, Result};
 
 /// Requirements of a part. `check` compares the union over all parts with the capabilities of the environment, the
@@ -150,37 +151,6 @@ impl Progress {
     }
 }
 
-/// Data of one problem that is available to curricula and strategies.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PoolProblem {
-    /// Id of the row in the `problems` artifact.
-    pub id: String,
-    /// Difficulty level; curricula count pass rates by it.
-    pub level: u32,
-    /// Lines of a worked solution, for strategies that reveal a part of it; empty if there is no solution.
-    pub hints: Vec<String>,
-    /// `[demonstration][turn][token]`, stop tokens included; filled only if a part needs demonstrations.
-    pub demonstrations: Vec<Vec<Vec<u32>>>,
-}
-
-/// Problems that RL may draw from, in artifact order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ProblemPool {
-    /// Problems; parts refer to them by index.
-    pub problems: Vec<PoolProblem>,
-}
-
-impl ProblemPool {
-    /// Maps each level to its places in the pool, both ascending.
-    pub fn by_level(&self) -> BTreeMap<u32, Vec<usize>> {
-        let mut levels: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for (i, p) in self.problems.iter().enumerate() {
-            levels.entry(p.level).or_default().push(i);
-        }
-        levels
-    }
-}
-
 /// Problems of one step, with their turn limit and scaffold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Draw {
@@ -225,6 +195,8 @@ pub struct EpisodePrefix {
     pub turns: Vec<Vec<u32>>,
     /// First tokens of the next turn, which the policy continues; may be empty.
     pub partial: Vec<u32>,
+    /// Id of the demonstration's row, which the rollout names in `parents`; empty without such a row.
+    pub demonstration: String,
 }
 
 /// Sequence that has just sampled a turn, which its environment has not seen yet.

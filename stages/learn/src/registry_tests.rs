@@ -1,5 +1,5 @@
 use super::*;
-use crate::part::{Draw, PoolProblem, ProblemPool, Progress};
+use crate::part::{Draw, PoolDemonstration, PoolProblem, ProblemPool, Progress};
 use serde_json::json;
 use std::path::Path;
 use trainyard_core::Chance;
@@ -70,9 +70,8 @@ fn unknown_kinds_and_options_are_rejected_with_the_valid_names() {
 #[test]
 fn strategies_that_alter_the_start_declare_it() {
     let hints = vec!["a".to_string(), "b".to_string()];
-    let pool = ProblemPool {
-        problems: vec![PoolProblem { hints, demonstrations: vec![vec![vec![1; 10]]], ..PoolProblem::default() }],
-    };
+    let demonstrations = vec![PoolDemonstration { id: "a".into(), turns: vec![vec![1; 10]] }];
+    let pool = ProblemPool { problems: vec![PoolProblem { hints, demonstrations, ..PoolProblem::default() }] };
     let draw = Draw { problems: vec![0], ..Draw::default() };
     for kind in strategies().names() {
         let mut strategy = strategies().build(&json!(kind), &()).unwrap();

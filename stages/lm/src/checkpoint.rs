@@ -17,10 +17,11 @@ pub use tensors::{load_tensors, save_tensors};
 
 use crate::config::ModelConfig;
 use crate::tensor::candle;
+use crate::untrusted;
 use crate::weights::Weights;
 use candle_core::{DType, Device, Tensor};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
@@ -35,8 +36,18 @@ pub const BASE: &str = "base";
 
 /// Reads the `config.json` of a model folder.
 pub fn read_config(folder: &Path) -> Result<ModelConfig> {
-    let path = folder.join("config.json");
-    ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(folder.display()))
+    let json = untrusted::read_json(&folder.join("config.json"), untrusted::OPTIONS)?;
+    ModelConfig::from_json(&json).map_err(|e| e.at(folder.display()))
+}
+
+/// Reads the `config.json` of a model folder and checks the headers of its weight files, if they exist, against it.
+/// Reads no weights.
+pub fn read_shape(folder: &Path) -> Result<ModelConfig> {
+    let config = read_config(folder)?;
+    if folder.join(SINGLE).exists() || folder.join(INDEX).exists() {
+        expect_shapes(folder, &config)?;
+    }
+    Ok(config)
 }
 
 /// Reads config and weights. Errors name a missing, misshapen or non-finite tensor; tensors that the config does not
@@ -49,6 +60,7 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
 
 /// Reads the weights of a folder for a model with this config. Errors: as in [`load_model`].
 pub fn load_weights(folder: &Path, config: &ModelConfig) -> Result<Weights> {
+    expect_shapes(folder, config)?;
     let mut found = Weights::new();
     for file in weight_files(folder)? {
         found.append(&mut load_tensors(&file)?);
@@ -58,19 +70,45 @@ pub fn load_weights(folder: &Path, config: &ModelConfig) -> Result<Weights> {
     }
     let mut weights = Weights::new();
     for (name, shape) in config.parameters() {
-        let tensor = found.remove(&name).ok_or_else(|| {
-            Error::data(format!("{}: the tensor `{name}` of shape {shape:?} is missing", folder.display()))
-                .help("use the config.json and the weights of one model")
-        })?;
-        if tensor.dims() != shape {
-            let message =
-                format!("{}: `{name}` has shape {:?}, config.json requires {shape:?}", folder.display(), tensor.dims());
-            return Err(Error::data(message).help("use the config.json and the weights of one model"));
-        }
+        let tensor = found.remove(&name).ok_or_else(|| missing(folder, &name, &shape))?;
         weights.insert(name, tensor);
     }
-    expect_finite(&weights).map_err(|e| e.at(folder.display()))?;
+    expect_finite_input(&weights).map_err(|e| e.at(folder.display()))?;
     Ok(weights)
+}
+
+/// Checks the headers of a folder's weight files against a config, without reading the weights. Errors: data, naming
+/// the first tensor that is missing or has another shape.
+fn expect_shapes(folder: &Path, config: &ModelConfig) -> Result<()> {
+    let mut found = BTreeMap::new();
+    for file in weight_files(folder)? {
+        found.append(&mut load_shapes(&file)?);
+    }
+    // Bounds the list of parameters by the tensors that exist. Every layer has several.
+    if found.len() < config.num_hidden_layers {
+        let (layers, tensors) = (config.num_hidden_layers, found.len());
+        let message = format!(
+            "{}: config.json has {layers} layers, but the weight files have only {tensors} tensors",
+            folder.display()
+        );
+        return Err(Error::data(message).help("use the config.json and the weights of one model"));
+    }
+    if config.family.fused {
+        fused::split_shapes(config, &mut found);
+    }
+    for (name, shape) in config.parameters() {
+        let dims = found.get(&name).ok_or_else(|| missing(folder, &name, &shape))?;
+        if *dims != shape {
+            let message = format!("{}: `{name}` has shape {dims:?}, config.json requires {shape:?}", folder.display());
+            return Err(Error::data(message).help("use the config.json and the weights of one model"));
+        }
+    }
+    Ok(())
+}
+
+fn missing(folder: &Path, name: &str, shape: &[usize]) -> Error {
+    Error::data(format!("{}: the tensor `{name}` of shape {shape:?} is missing", folder.display()))
+        .help("use the config.json and the weights of one model")
 }
 
 /// Writes `config.json` and `model.safetensors` into an existing folder. Weights that are not finite are rejected.
@@ -138,9 +176,16 @@ pub fn link_model(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that all weights are finite. Errors: data, naming the tensor and the position of a number that is not finite.
+/// Checks that all weights of a training are finite. Errors: data, naming the tensor and the position of a number that
+/// is not finite.
 pub fn expect_finite(weights: &Weights) -> Result<()> {
     weights.iter().try_for_each(|(name, tensor)| expect_finite_tensor(name, tensor))
+}
+
+/// Checks that all weights of a file are finite. Errors: as in [`expect_finite`], about the file.
+pub(crate) fn expect_finite_input(weights: &Weights) -> Result<()> {
+    expect_finite(weights)
+        .map_err(|e| e.help("the weight files hold this number: fetch them again, or use another checkpoint"))
 }
 
 fn expect_finite_tensor(name: &str, tensor: &Tensor) -> Result<()> {
@@ -189,7 +234,7 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
         return Err(Error::invalid(format!("{}: neither `{SINGLE}` nor `{INDEX}` exists", folder.display()))
             .help("use a Hugging Face folder with safetensors weights"));
     }
-    let value = read_json(&index)?;
+    let value = untrusted::read_json(&index, untrusted::INDEX)?;
     let map = value
         .get("weight_map")
         .and_then(Value::as_object)
@@ -199,11 +244,6 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
         return Err(Error::data(format!("{}: shard `{name}` is not a plain file name", index.display())));
     }
     Ok(names.into_iter().map(|name| folder.join(name)).collect())
-}
-
-fn read_json(path: &Path) -> Result<Value> {
-    let text = fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
-    serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: not valid JSON: {e}", path.display())))
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Reads and writes a model's `config.json`: its sizes, its family, and the architecture that the family reads from it.
 
+pub(crate) mod limits;
+
 use crate::families::{self, Architecture, ConfigSizes, Keys, ModelFamily, QkNorm, Rope, RopeScaling};
+use limits::ModelSizes;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
@@ -177,6 +180,15 @@ impl ModelConfig {
         if let Some((name, _)) = positive.iter().find(|(_, v)| *v == 0) {
             return Err(Error::invalid(format!("model config: `{name}` is 0")).help("use a positive number"));
         }
+        limits::expect_total(&ModelSizes {
+            vocabulary: self.vocab_size,
+            labels: self.num_labels.unwrap_or(0),
+            hidden: self.hidden_size,
+            inner: self.intermediate_size,
+            layers: self.num_hidden_layers,
+            heads: [self.num_attention_heads, self.num_key_value_heads],
+            head_dim: self.head_dim,
+        })?;
         if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
             let message = format!(
                 "model config: {} attention heads cannot share {} key-value heads",
@@ -203,22 +215,39 @@ impl ModelConfig {
         let (hidden_size, heads) = (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
         let head_dim = keys.size_or("head_dim", family.defaults.head_dim.unwrap_or(hidden_size / heads.max(1)))?;
         let layers = keys.size("num_hidden_layers")?;
+        let kv_heads = keys.size_or("num_key_value_heads", heads)?;
         let class = object.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
         let classifier = class.is_some_and(|a| a.ends_with("ForTokenClassification"));
+        let (vocab_size, intermediate_size) = (keys.size("vocab_size")?, keys.size("intermediate_size")?);
+        let positions = keys.size_or("max_position_embeddings", 2_048)?;
+        let num_labels = if classifier { Some(keys.labels()?) } else { None };
+        for (key, size) in [
+            ("vocab_size", vocab_size),
+            ("hidden_size", hidden_size),
+            ("intermediate_size", intermediate_size),
+            ("num_hidden_layers", layers),
+            ("num_attention_heads", heads),
+            ("num_key_value_heads", kv_heads),
+            ("head_dim", head_dim),
+            ("max_position_embeddings", positions),
+            ("num_labels", num_labels.unwrap_or(0)),
+        ] {
+            limits::expect_size(key, size)?;
+        }
         let config = Self {
             family,
-            vocab_size: keys.size("vocab_size")?,
+            vocab_size,
             hidden_size,
-            intermediate_size: keys.size("intermediate_size")?,
+            intermediate_size,
             num_hidden_layers: layers,
             num_attention_heads: heads,
-            num_key_value_heads: keys.size_or("num_key_value_heads", heads)?,
+            num_key_value_heads: kv_heads,
             head_dim,
             rms_norm_eps: keys.number_or("rms_norm_eps", family.defaults.rms_norm_eps)?,
             tie_word_embeddings: keys.flag_or("tie_word_embeddings", family.defaults.tied)?,
-            max_position_embeddings: keys.size_or("max_position_embeddings", 2_048)?,
+            max_position_embeddings: positions,
             initializer_range: keys.number_or("initializer_range", 0.02)?,
-            num_labels: if classifier { Some(keys.labels()?) } else { None },
+            num_labels,
             architecture: (family.read)(&keys, &ConfigSizes { hidden: hidden_size, layers, head_dim })?,
             token_ids: TOKEN_IDS.iter().filter_map(|k| Some((k.to_string(), object.get(*k)?.clone()))).collect(),
             unused_tokens: Vec::new(),

@@ -16,6 +16,7 @@ use crate::parameters::Parameters;
 use crate::template::{ChatEncoder, ChatTemplate, check_pieces};
 use crate::tensor::candle;
 use crate::tokenizer::Tokenizer;
+use crate::untrusted;
 use candle_core::Tensor;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,13 +109,10 @@ impl GenerationConfig {
     }
     fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("generation_config.json");
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(e) => return Err(io_error(&path, &e)),
+        let Some(text) = untrusted::read_text_if_exists(&path, untrusted::OPTIONS)? else {
+            return Ok(Self::default());
         };
-        let value = serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: {e}", path.display())))?;
-        Self::from_json(&value).map_err(|e| e.at(path.display()))
+        Self::from_json(&untrusted::parse_json(&path, &text)?).map_err(|e| e.at(path.display()))
     }
     fn save(&self, folder: &Path) -> Result<()> {
         let path = folder.join("generation_config.json");

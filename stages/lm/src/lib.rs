@@ -31,6 +31,7 @@ pub mod template;
 mod tensor;
 pub mod threads;
 pub mod tokenizer;
+pub mod untrusted;
 mod weights;
 
 pub use batch::SequenceBatch;

@@ -15,10 +15,13 @@ pub mod environment_config;
 #[cfg(test)]
 mod family_tests;
 pub mod model;
+mod model_options;
 pub mod native;
 pub mod optimize;
 pub mod option_defaults;
 pub mod parts;
+#[cfg(test)]
+mod pinned_training;
 pub mod problems;
 mod programs;
 pub mod registry;

@@ -108,7 +108,7 @@ mod tests {
             let mut maps = Vec::new();
             option_maps(&default, "", &mut maps);
             for map in maps {
-                let mut schema = &stage.info().options;
+                let mut schema: &Value = &stage.info().options;
                 for key in map.split('/').skip(1) {
                     schema = resolved(&stage.info().options, &schema["properties"][key]);
                 }

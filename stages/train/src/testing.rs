@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
-use trainyard_core::attempt::AttemptMessage;
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, SilentReporter, StageContext};
 use trainyard_core::{ArtifactKind, Chance, Digest, Result};
-use trainyard_lm::template::{BuiltinTemplate, ChatEncoder};
+use trainyard_lm::template::{BuiltinTemplate, ChatEncoder, ChatTemplate};
 use trainyard_lm::tokenizer::character_tokenizer;
 use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
 use trainyard_tables::{Message, Problem, Trajectory, write_problems, write_trajectories};
@@ -41,12 +40,6 @@ impl CheckpointStore for Checkpoints {
     }
 }
 
-struct SilentReporter;
-
-impl Reporter for SilentReporter {
-    fn report(&self, _message: AttemptMessage) {}
-}
-
 /// Creates a context without inputs.
 pub fn context() -> (StageContext, TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -65,26 +58,12 @@ pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> St
     let cancel = CancelToken::default();
     let scratch = folder.join("scratch");
     std::fs::create_dir_all(&scratch).unwrap();
-    StageContext {
-        cpus,
-        cancel: cancel.clone(),
-        reporter: Arc::new(SilentReporter),
-        checkpoints: Arc::new(Checkpoints {
-            folder: checkpoints,
-            steps: Mutex::new(steps),
-            cancel_after: cancel_after.map(|n| (n, cancel)),
-        }),
-        requests: Arc::new(trainyard_api::RequestsInMemory::default()),
-        scratch,
-        inputs: BTreeMap::new(),
-        output_folders: BTreeMap::new(),
-        metrics: BTreeMap::new(),
-        comparisons: Vec::new(),
-        measured: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        env: BTreeMap::new(),
-        secrets: trainyard_core::Secrets::default(),
-    }
+    let checkpoints = Checkpoints {
+        folder: checkpoints,
+        steps: Mutex::new(steps),
+        cancel_after: cancel_after.map(|n| (n, cancel.clone())),
+    };
+    StageContext { cpus, cancel, ..StageContext::new(scratch, Arc::new(SilentReporter), Arc::new(checkpoints)) }
 }
 
 /// Adds empty output folders.
@@ -271,4 +250,14 @@ pub fn half_trained() -> &'static ModelFolder {
         run_stage::<crate::stages::sft::Sft>(options, &mut context).unwrap();
         ModelFolder::load(context.output("model").unwrap()).unwrap()
     })
+}
+
+/// Returns the half-trained model with the compact template, changed so that earlier calls lose their closing tag.
+pub fn rewriting() -> ModelFolder {
+    let source = "{% for m in messages %}<|{{ m.role }}|>{% if loop.last or m.role != 'assistant' %}{{ m.content }}\
+        {% else %}{{ m.content.replace('</tool_call>', '') }}{% endif %}<|end|>{% endfor %}\
+        {% if add_generation_prompt %}<|assistant|>{% endif %}";
+    let model = half_trained();
+    let chat = ChatEncoder::new(model.chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
+    ModelFolder { chat: chat.with_stop_tokens(model.stop_tokens()), ..model.clone() }
 }

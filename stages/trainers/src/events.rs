@@ -6,14 +6,13 @@
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
-use trainyard_core::error::io_error;
+use trainyard_api::appended_lines::{AppendedLine, AppendedLines};
+use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 
-/// Maximum bytes of one event.
-const MAX_EVENT_BYTES: usize = 1 << 20;
+/// Help text for an invalid event.
+const EVENT: &str = "write one JSON object on each line, such as {\"step\": 3, \"metrics\": {\"loss\": 1.25}}";
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,50 +31,33 @@ pub struct TrainerEvent {
 }
 
 /// Reader of a growing file of events.
-pub struct TrainerEventReader {
-    path: PathBuf,
-    read: u64,
-    /// Bytes of the unfinished last line.
-    partial: Vec<u8>,
-    lines: u64,
-}
+pub struct TrainerEventReader(AppendedLines);
 
 impl TrainerEventReader {
     /// Creates a reader of the file `path`, which need not exist yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, read: 0, partial: Vec::new(), lines: 0 }
+        Self(AppendedLines::new(path))
     }
     /// Reads the events that were appended since the last call. Errors: data (a line that is not an event, with its
     /// number), and those of reading.
     pub fn read_new(&mut self) -> Result<Vec<TrainerEvent>> {
-        let Ok(mut file) = File::open(&self.path) else { return Ok(Vec::new()) };
-        let mut events = Vec::new();
-        let read = file.seek(SeekFrom::Start(self.read)).and_then(|_| file.read_to_end(&mut self.partial));
-        self.read += read.map_err(|e| io_error(&self.path, &e))? as u64;
-        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.partial.drain(..=end).collect();
-            self.lines += 1;
-            if !line.trim_ascii().is_empty() {
-                events.push(serde_json::from_slice(&line).map_err(|e| self.broken(&line, &e.to_string()))?);
-            }
-        }
-        if self.partial.len() > MAX_EVENT_BYTES {
-            self.lines += 1;
-            return Err(self.broken(&self.partial, "it is longer than 1 MiB"));
-        }
-        Ok(events)
+        self.0.read_new().at("the trainer's events")?.iter().map(event).collect()
     }
-    fn broken(&self, line: &[u8], reason: &str) -> Error {
-        let shown: String = String::from_utf8_lossy(line).trim_end().chars().take(200).collect();
-        Error::data(format!("line {} of the trainer's events is not a valid event: {reason}: {shown}", self.lines))
-            .help("write one JSON object on each line, such as {\"step\": 3, \"metrics\": {\"loss\": 1.25}}")
-    }
+}
+
+fn event(line: &AppendedLine) -> Result<TrainerEvent> {
+    serde_json::from_slice(&line.text).map_err(|e| {
+        let (number, shown) = (line.number, line.excerpt());
+        Error::data(format!("line {number} of the trainer's events is not a valid event: {e}: {shown}")).help(EVENT)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::Write as _;
+    use trainyard_api::appended_lines::MAX_LINE_BYTES;
 
     #[test]
     fn lines_are_read_once_complete() {
@@ -99,7 +81,7 @@ mod tests {
             ("{\"step\": 1}\nStep 2\n", "line 2"),
             ("{\"stepp\": 1}\n", "stepp"),
             ("{\"step\": -1}\n", "line 1"),
-            (&"x".repeat(MAX_EVENT_BYTES + 1), "longer than 1 MiB"),
+            (&"x".repeat(MAX_LINE_BYTES + 1), "longer than 1 MiB"),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("events");

@@ -1,11 +1,8 @@
 //! Stores and restores resume points: a checkpoint of the trainer, with its reports up to that step.
-//!
-//! The store accepts flat folders only. The name of a file in a subfolder is its whole path, with `/` written as `%2F`.
 
 use crate::progress::TrainerProgress;
-use std::path::{Path, PathBuf};
-use trainyard_api::{StageContext, checkpoint};
-use trainyard_core::error::io_error;
+use std::path::Path;
+use trainyard_api::{StageContext, checkpoint, checkpoint_folder};
 use trainyard_core::{Error, Result};
 
 /// Prefix of the names of the trainer's files in a resume point.
@@ -22,55 +19,15 @@ pub fn save(context: &StageContext, progress: &TrainerProgress, folder: &Path) -
         ))
         .help("report a checkpoint once it is complete, by its absolute path, and keep it until the next one"));
     }
-    checkpoint::save(context, step, progress, |to| {
-        for name in list_files(folder)? {
-            let (from, to) = (folder.join(&name), to.join(packed(&name)));
-            std::fs::hard_link(&from, &to)
-                .or_else(|_| std::fs::copy(&from, &to).map(|_| ()))
-                .map_err(|e| io_error(&from, &e))?;
-        }
-        Ok(())
-    })
+    checkpoint::save(context, step, progress, |to| checkpoint_folder::pack(folder, PREFIX, to))
 }
 
 /// Restores the newest resume point to `folder`, in the trainer's layout. Returns the reports up to it, or `None` if
 /// there is no resume point.
 pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<TrainerProgress>> {
     let Some((progress, from)) = checkpoint::latest::<TrainerProgress>(context)? else { return Ok(None) };
-    for entry in std::fs::read_dir(&from).map_err(|e| io_error(&from, &e))? {
-        let path = entry.map_err(|e| io_error(&from, &e))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some(name) = name.strip_prefix(PREFIX) else { continue };
-        let to = folder.join(unpacked(name));
-        if let Some(parent) = to.parent() {
-            std::fs::create_dir_all(parent).map_err(|e| io_error(parent, &e))?;
-        }
-        // The file is copied, since trainers write into the folder that they resume from.
-        std::fs::copy(&path, &to).map_err(|e| io_error(&to, &e))?;
-    }
+    checkpoint_folder::restore(&from, PREFIX, folder)?;
     Ok(Some(progress))
-}
-
-/// Returns the relative paths of all files below a folder, sorted.
-fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let (mut found, mut pending) = (Vec::new(), vec![PathBuf::new()]);
-    while let Some(at) = pending.pop() {
-        let current = folder.join(&at);
-        for entry in std::fs::read_dir(&current).map_err(|e| io_error(&current, &e))? {
-            let path = at.join(entry.map_err(|e| io_error(&current, &e))?.file_name());
-            if folder.join(&path).is_dir() { pending.push(path) } else { found.push(path) }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn packed(name: &Path) -> String {
-    format!("{PREFIX}{}", name.to_string_lossy().replace('%', "%25").replace('/', "%2F"))
-}
-
-fn unpacked(name: &str) -> PathBuf {
-    PathBuf::from(name.replace("%2F", "/").replace("%25", "%"))
 }
 
 #[cfg(test)]
@@ -92,8 +49,9 @@ mod tests {
         save(&context, &progress, &checkpoint_folder).unwrap();
         let restored = folder.path().join("back");
         assert_eq!(latest(&context, &restored).unwrap().as_ref(), Some(&progress));
-        assert_eq!(list_files(&restored).unwrap(), list_files(&checkpoint_folder).unwrap());
+        assert_eq!(std::fs::read_to_string(restored.join("weights")).unwrap(), "w");
         assert_eq!(std::fs::read_to_string(restored.join("global_step5/a%2Fb/rank0")).unwrap(), "r");
+        assert_eq!(std::fs::read_dir(&restored).unwrap().count(), 2, "the reports are no file of the trainer");
         progress.steps = 6;
         let missing = save(&context, &progress, &folder.path().join("checkpoint-6")).unwrap_err();
         assert!(missing.message.contains("step 6 is not a folder"), "{missing}");

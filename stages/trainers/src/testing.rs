@@ -1,11 +1,9 @@
 //! Provides a stage context over a folder for the tests of this crate.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
-use trainyard_core::attempt::AttemptMessage;
-use trainyard_core::{Result, Secrets};
+use trainyard_api::{CheckpointStore, SilentReporter, StageContext};
+use trainyard_core::Result;
 
 /// Checkpoint store in a folder.
 struct FolderCheckpointStore {
@@ -29,12 +27,6 @@ impl CheckpointStore for FolderCheckpointStore {
     }
 }
 
-struct TrainerTestReporter;
-
-impl Reporter for TrainerTestReporter {
-    fn report(&self, _: AttemptMessage) {}
-}
-
 /// Creates a context without inputs, whose outputs, scratch and resume points are in `folder`. It finds the resume
 /// points of an earlier context of the same folder.
 pub fn context(folder: &Path) -> StageContext {
@@ -51,20 +43,7 @@ pub fn context(folder: &Path) -> StageContext {
     let scratch = folder.join("scratch");
     let _ = std::fs::remove_dir_all(&scratch);
     std::fs::create_dir_all(&scratch).unwrap();
-    StageContext {
-        cpus: 1,
-        cancel: CancelToken::default(),
-        reporter: Arc::new(TrainerTestReporter),
-        checkpoints: Arc::new(FolderCheckpointStore { folder: checkpoints, steps: Mutex::new(steps) }),
-        scratch,
-        inputs: BTreeMap::new(),
-        output_folders: ["model", "report"].map(output).into(),
-        metrics: BTreeMap::new(),
-        comparisons: Vec::new(),
-        measured: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        env: BTreeMap::new(),
-        secrets: Secrets::default(),
-        requests: Arc::new(trainyard_api::RequestsInMemory::default()),
-    }
+    let checkpoints = FolderCheckpointStore { folder: checkpoints, steps: Mutex::new(steps) };
+    let context = StageContext::new(scratch, Arc::new(SilentReporter), Arc::new(checkpoints));
+    StageContext { output_folders: ["model", "report"].map(output).into(), ..context }
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, Result};
 
+/// Maximum bytes of a list of files.
+const LISTING_LIMIT: usize = 64 << 20;
 /// Read timeout.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -33,6 +35,9 @@ struct Sibling {
     rfilename: String,
     #[serde(default)]
     size: Option<u64>,
+    /// SHA-1 of the content as git stores it.
+    #[serde(default, rename = "blobId")]
+    blob: Option<String>,
     #[serde(default)]
     lfs: Option<LargeFile>,
 }
@@ -52,12 +57,32 @@ pub struct HubFile {
     pub size: Option<u64>,
     /// SHA-256 of a large file; `None` of others, whose hash on the hub is another.
     pub sha256: Option<String>,
+    /// Id of the content in git, which is the ETag of a file that is not large.
+    pub blob: Option<String>,
 }
 
 impl HubFile {
     /// Returns a file of which only the name is known.
     pub fn named(name: String) -> Self {
-        Self { name, size: None, sha256: None }
+        Self { name, size: None, sha256: None, blob: None }
+    }
+    /// Checks the ETag of a response, if it is a hash of the hub; caches in between have others. Errors: retryable, if
+    /// it differs from the listed hash.
+    fn check_etag(&self, place: &str, etag: &str) -> Result<()> {
+        let etag = etag.trim_start_matches("W/").trim_matches('"');
+        let is_hash = etag.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let listed = match etag.len() {
+            40 if is_hash && self.sha256.is_none() => self.blob.as_deref(),
+            64 if is_hash => self.sha256.as_deref(),
+            _ => None,
+        };
+        match listed.filter(|listed| !listed.eq_ignore_ascii_case(etag)) {
+            None => Ok(()),
+            Some(listed) => Err(Error::retryable(format!(
+                "{place}: the ETag of the download is {etag}, the hub lists {}",
+                listed.escape_debug()
+            ))),
+        }
     }
     /// Checks downloaded content. Errors: retryable, if size or SHA-256 differ from the listed ones.
     pub fn check(&self, place: &dyn std::fmt::Display, size: u64, digest: &Digest) -> Result<()> {
@@ -99,11 +124,13 @@ impl HubClient {
             name: file.rfilename,
             size: file.size,
             sha256: file.lfs.map(|large| large.sha256),
+            blob: file.blob,
         };
         Ok(self.revision(location).await?.siblings.into_iter().map(file).collect())
     }
-    /// Writes a file of a commit. Returns its SHA-256.
-    pub async fn download(&self, location: &HubLocation, name: &str, file: &mut File) -> Result<Digest> {
+    /// Writes a file of a commit to `target`, up to its listed size. Returns its SHA-256.
+    pub async fn download(&self, location: &HubLocation, file: &HubFile, target: &mut File) -> Result<Digest> {
+        let name = file.name.as_str();
         let place = format!("{name} of {location}");
         let mut path = match location.kind {
             RepositoryKind::Dataset => vec!["datasets"],
@@ -113,10 +140,17 @@ impl HubClient {
         path.extend(["resolve", location.revision.as_str()]);
         path.extend(name.split('/'));
         let mut response = self.get(&path, location.kind, &place).await?;
-        let mut hasher = Hasher::new();
+        if let Some(etag) = response.headers().get("etag").and_then(|etag| etag.to_str().ok()) {
+            file.check_etag(&place, etag)?;
+        }
+        let (mut hasher, mut size) = (Hasher::new(), 0_u64);
         while let Some(bytes) = response.chunk().await.map_err(|e| self.unreachable_error(&place, &e))? {
+            size += bytes.len() as u64;
+            if let Some(listed) = file.size.filter(|listed| size > *listed) {
+                return Err(Error::retryable(format!("{place}: more than the {listed} listed bytes came")));
+            }
             hasher.update(&bytes);
-            file.write_all(&bytes).map_err(|e| Error::retryable(format!("{place} cannot be written: {e}")))?;
+            target.write_all(&bytes).map_err(|e| Error::retryable(format!("{place} cannot be written: {e}")))?;
         }
         Ok(hasher.finish())
     }
@@ -126,9 +160,16 @@ impl HubClient {
         path.extend(location.repository.split('/'));
         path.extend(["revision", location.revision.as_str()]);
         let place = location.to_string();
-        let response = self.get(&path, location.kind, &place).await?;
-        let text = response.text().await.map_err(|e| self.unreachable_error(&place, &e))?;
-        serde_json::from_str(&text)
+        let mut response = self.get(&path, location.kind, &place).await?;
+        let mut text = Vec::new();
+        while let Some(bytes) = response.chunk().await.map_err(|e| self.unreachable_error(&place, &e))? {
+            text.extend_from_slice(&bytes);
+            if text.len() > LISTING_LIMIT {
+                let limit = LISTING_LIMIT >> 20;
+                return Err(Error::data(format!("{place}: the hub's list of files has more than {limit} MiB")));
+            }
+        }
+        serde_json::from_slice(&text)
             .map_err(|e| Error::data(format!("{place}: the hub's response cannot be parsed: {e}")))
     }
 

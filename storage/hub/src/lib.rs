@@ -67,7 +67,8 @@ impl Hub {
         files.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(files)
     }
-    /// Returns a file of a pinned location: from the cache, else fetched into it, with size and SHA-256 as listed.
+    /// Returns a file of a pinned location: from the cache, else fetched into it, with size, SHA-256 and ETag as
+    /// listed.
     pub fn fetch(&self, location: &HubLocation, file: &HubFile) -> Result<PathBuf> {
         let name = file.name.as_str();
         let path = self.cache.file(location, name)?;
@@ -79,7 +80,7 @@ impl Hub {
         }
         let client = self.client()?;
         self.cache.store(location, name, |target| {
-            let digest = wait(client.download(location, name, target))?;
+            let digest = wait(client.download(location, file, target))?;
             let size = target.metadata().map_err(|e| io_error(&path, &e))?.len();
             file.check(location, size, &digest)?;
             Ok(digest)

@@ -35,7 +35,10 @@ impl Loopback {
                     head.iter().find_map(|line| line.to_lowercase().strip_prefix("authorization: ").map(String::from));
                 log.lock().unwrap().push(format!("{path} {}", token.unwrap_or_default()).trim().to_string());
                 let (status, body) = responses.get(&path).cloned().unwrap_or((404, String::new()));
-                let location = if status == 302 { format!("location: {body}\r\n") } else { String::new() };
+                let location = match status {
+                    302 => format!("location: {body}\r\n"),
+                    _ => format!("etag: \"{}\"\r\n", responses.get("etag").map_or("", |(_, etag)| etag.as_str())),
+                };
                 let _ = write!(
                     &stream,
                     "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{location}connection: close\r\n\r\n{body}",
@@ -217,4 +220,32 @@ fn damaged_weights_and_refused_models_are_not_stored() {
     assert_eq!(error.message, "unknown family");
     let gone = fetch_model(&hub, &location("hf://o/none"), |_| Ok(()), || Ok(())).unwrap_err();
     assert!(gone.message.contains("no such model"), "{gone}");
+}
+
+#[test]
+fn downloads_of_another_size_or_etag_are_not_stored() {
+    let listed = |etag: &str, size: u64, body: &str| {
+        let revision = format!(
+            r#"{{"sha": "{COMMIT}", "siblings": [{{"rfilename": "a.txt", "size": {size}, "blobId": "{COMMIT}"}}]}}"#
+        );
+        let server = Loopback::serve(&[
+            (&format!("/api/datasets/o/n/revision/{COMMIT}"), 200, &revision),
+            (&format!("/datasets/o/n/resolve/{COMMIT}/a.txt"), 200, body),
+            ("etag", 200, etag),
+        ]);
+        let cache = tempfile::tempdir().unwrap();
+        let hub = server.hub(cache.path());
+        let pinned = location(&format!("hf://datasets/o/n@{COMMIT}"));
+        let file = hub.files(&pinned).unwrap().remove(0);
+        let fetched = hub.fetch(&pinned, &file);
+        let stored = cache.path().join(format!("datasets--o--n/snapshots/{COMMIT}/a.txt")).exists();
+        assert_eq!(stored, fetched.is_ok());
+        fetched.map(|_| ()).map_err(|error| error.message)
+    };
+    listed(COMMIT, 4, "rows").unwrap();
+    listed("5d41402abc4b2a76b9719d911017c592-3", 4, "rows").expect("the ETag of a cache in between");
+    assert!(listed(COMMIT, 5, "rows").unwrap_err().contains("4 bytes came of 5"));
+    assert!(listed(COMMIT, 3, "rows").unwrap_err().contains("more than the 3 listed bytes"));
+    let other = "f".repeat(40);
+    assert!(listed(&other, 4, "rows").unwrap_err().contains(&format!("the ETag of the download is {other}")));
 }

@@ -19,10 +19,16 @@ pub const SCHEDULES: &str = "schedules";
 pub const PLANS: &str = "plans";
 /// Pins of users, by stage digest and generation.
 pub const PINS: &str = "pins";
+/// Tags of users, by run.
+pub const TAGS: &str = "tags";
+/// Notes of users, by the digest of the output.
+pub const NOTES: &str = "notes";
 /// Claims of computations in progress, by stage digest and generation.
 pub const COMPUTING: &str = "computing";
 /// Responses of paid services, by the digest of their request.
 pub const REQUESTS: &str = "requests";
+/// Search indexes of artifacts, by the digest of the indexed output. They are caches: any of them may be removed.
+pub const INDEXES: &str = "indexes";
 /// Objects of the opening probe, removed immediately after it; leftovers are ignored.
 pub const PROBES: &str = "probes";
 
@@ -39,6 +45,11 @@ pub fn request(request: &Digest) -> String {
     format!("{REQUESTS}/{}/{request}.json", request.shard())
 }
 
+/// Returns the path of the index of an output's messages.
+pub fn message_index(output: &Digest) -> String {
+    format!("{INDEXES}/messages/{output}")
+}
+
 /// Returns the folder of a stage's manifests.
 pub fn manifests(stage: &Digest) -> String {
     format!("{ARTIFACTS}/{}/{stage}", stage.shard())
@@ -52,6 +63,17 @@ pub fn manifest(stage: &Digest, generation: u32) -> String {
 /// Returns the folder of a manifest's pin statements.
 pub fn pin(stage: &Digest, generation: u32) -> String {
     format!("{PINS}/{}/{stage}/{generation}", stage.shard())
+}
+
+/// Returns the folder of the records about a run's tags. It is outside the run's folder, whose newest file gives the
+/// run's age.
+pub fn tags(run: &RunId) -> String {
+    format!("{TAGS}/{}/{}", run.month(), segment(&run.0))
+}
+
+/// Returns the folder of the records about an output's notes.
+pub fn notes(output: &Digest) -> String {
+    format!("{NOTES}/{}/{output}", output.shard())
 }
 
 /// Returns the folder of a stage's checkpoints.
@@ -197,8 +219,11 @@ mod tests {
         let digest = Digest::of(b"");
         let run = RunId("20261121-041530-7f3a9c".into());
         assert_eq!(object(&digest), format!("objects/e3/{digest}"));
+        assert_eq!(message_index(&digest), format!("indexes/messages/{digest}"));
         assert_eq!(manifest(&digest, 2), format!("artifacts/e3/{digest}/2.json"));
         assert_eq!(checkpoint(&digest, 40, 1), format!("checkpoints/e3/{digest}/000000000040-1.json"));
+        assert_eq!(tags(&run), "tags/2026-11/20261121-041530-7f3a9c");
+        assert_eq!(notes(&digest), format!("notes/e3/{digest}"));
         assert_eq!(journal(&run, 7), "runs/2026-11/20261121-041530-7f3a9c/journal/0000000007");
         assert_eq!(
             attempt(&run, &StageKey("rl[seed=1]".into()), 2),

@@ -13,6 +13,9 @@
 //! computing/<stage-digest>.<generation>.<n>               claims of the runs that compute a stage
 //! plans/<aa>/<plan and selection>/<number>                claims of runs
 //! pins/<aa>/<stage-digest>/<generation>/<n>               user's pins: keep this artifact
+//! indexes/messages/<output-digest>                         indexes of messages for searches; a cache
+//! tags/<yyyy-mm>/<run-id>/<n>                             user's tags of a run
+//! notes/<aa>/<output-digest>/<n>                          user's notes about an output or its rows
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   summary of a long run that ended
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, progress.json,
@@ -55,11 +58,13 @@ mod download;
 mod error;
 pub mod fetch;
 pub mod garbage;
+mod indexes;
 pub mod journal;
 pub mod layout;
 mod local;
 mod location;
 pub mod manifests;
+pub mod notes;
 pub mod objects;
 mod options;
 mod peers;
@@ -70,8 +75,10 @@ mod retry;
 mod root;
 pub mod runs;
 mod schemes;
+mod statements;
 mod store;
 pub mod streams;
+pub mod tags;
 mod upload;
 
 pub use collected_manifest::CollectedManifest;
@@ -81,8 +88,10 @@ pub use fetch::FetchMode;
 pub use garbage::{GarbagePlan, GarbagePolicy, GarbageSummary};
 pub use journal::{AppendError, BatchHeader, JournalBatch, JournalReader, JournalWriter, WriterFenced};
 pub use manifests::PublishOutcome;
+pub use notes::Note;
 pub use options::{MissingFolder, StoreOptions};
 pub use pins::Pin;
 pub use schemes::install_tls;
 pub use store::Store;
 pub use streams::AttemptStream;
+pub use tags::Tag;

@@ -95,7 +95,7 @@ impl Store {
         Ok(())
     }
     /// Makes one upload from the first part to the last. The inner result is the store's.
-    async fn upload_once(
+    pub(crate) async fn upload_once(
         &self,
         name: &Name,
         file: &Path,

@@ -222,9 +222,16 @@ impl Iterator for BatchReader {
     }
 }
 
-fn open(source: &TableSource) -> Result<ParquetRecordBatchReaderBuilder<TableBytes>> {
+pub(crate) fn open(source: &TableSource) -> Result<ParquetRecordBatchReaderBuilder<TableBytes>> {
     let bytes = source.open()?;
-    source.decode(|| ParquetRecordBatchReaderBuilder::try_new(bytes))
+    let builder = source.decode(|| ParquetRecordBatchReaderBuilder::try_new(bytes))?;
+    let claimed = builder.metadata().file_metadata().num_rows();
+    let present: i128 = builder.metadata().row_groups().iter().map(|group| i128::from(group.num_rows())).sum();
+    if i128::from(claimed) != present {
+        let what = format!("its footer claims {claimed} rows, but its row groups have {present}");
+        return Err(unreadable(source.path(), what));
+    }
+    Ok(builder)
 }
 
 /// Returns the row groups that have the rows of a part, and the number of rows to skip in the first of them.
@@ -290,6 +297,22 @@ mod tests {
         let groups =
             open(&(&path).into()).unwrap().metadata().row_groups().iter().map(|group| group.num_rows()).collect();
         (groups, std::fs::read(&path).unwrap())
+    }
+
+    #[test]
+    fn rows_of_the_footer_must_be_those_of_the_row_groups() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.parquet");
+        TableBuilder::new().i64("n", 0..3).write(&path).unwrap();
+        assert_eq!(row_count(&path).unwrap(), 3);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // In the footer: an i64 of 3, then a list of one struct, the row groups.
+        let claim = bytes.windows(4).rposition(|found| found == [0x16, 6, 0x19, 0x1c]).unwrap();
+        bytes[claim + 1] = 10;
+        std::fs::write(&path, bytes).unwrap();
+        for error in [row_count(&path).unwrap_err(), BatchReader::open(&path).err().unwrap()] {
+            assert!(error.message.contains("claims 5 rows, but its row groups have 3"), "{error}");
+        }
     }
 
     #[test]

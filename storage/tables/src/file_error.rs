@@ -6,9 +6,9 @@
 use parquet::errors::ParquetError;
 use std::fmt::Display;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use trainyard_core::error::io_error;
+use trainyard_core::panics::catch_quietly;
 use trainyard_core::{Error, Result};
 
 /// Returns the error of a file that cannot be read as Parquet.
@@ -27,7 +27,7 @@ pub(crate) fn unwritable(path: &Path, error: ParquetError) -> Error {
 
 /// Runs a step of reading. Errors and panics of the decoder become an error that names the file.
 pub(crate) fn catch_decode_errors<T, E: Display>(path: &Path, step: impl FnOnce() -> Result<T, E>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(step)) {
+    match catch_quietly(step) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(e)) => Err(unreadable(path, e)),
         Err(_) => Err(unreadable(path, "its pages cannot be decoded")),

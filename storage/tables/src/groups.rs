@@ -123,7 +123,7 @@ impl BatchBounds {
 }
 
 /// Returns the bytes of the values of a column in memory. A file may hold a value many times in a few bytes.
-fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
+pub(crate) fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
     let width = match column.column_type() {
         PhysicalType::BOOLEAN => 1,
         PhysicalType::INT32 | PhysicalType::FLOAT => 4,

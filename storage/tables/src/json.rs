@@ -33,19 +33,19 @@ impl CellLimits {
 
 /// Returns at most `limit` rows from row `offset` on, as untruncated JSON objects with all columns.
 pub fn rows_as_json(source: impl Into<TableSource>, offset: usize, limit: usize) -> Result<Vec<Value>> {
-    let mut rows = Vec::new();
-    for batch in BatchReader::open_part(source, &ReadSlice { offset, limit: Some(limit), columns: None })? {
-        let batch = batch?;
-        rows.extend((0..batch.num_rows()).map(|row| row_as_json(&batch, row, CellLimits::NONE)));
-    }
-    Ok(rows)
+    part_as_json(source, &ReadSlice { offset, limit: Some(limit), columns: None })
 }
 
 /// Returns all rows as untruncated JSON objects with these columns only; absent columns are left out.
 pub fn columns_as_json(source: impl Into<TableSource>, columns: &[&str]) -> Result<Vec<Value>> {
     let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+    part_as_json(source, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })
+}
+
+/// Returns part of a table as untruncated JSON objects.
+pub fn part_as_json(source: impl Into<TableSource>, part: &ReadSlice<'_>) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
-    for batch in BatchReader::open_part(source, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })? {
+    for batch in BatchReader::open_part(source, part)? {
         let batch = batch?;
         rows.extend((0..batch.num_rows()).map(|row| row_as_json(&batch, row, CellLimits::NONE)));
     }

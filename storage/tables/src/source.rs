@@ -44,11 +44,17 @@ impl TableSource {
         if let Some(object) = &self.object {
             return Ok(TableBytes::Object(object.clone()));
         }
-        let file = File::open(&self.path).map_err(|e| io_error(&self.path, &e))?;
-        if file.metadata().map_err(|e| io_error(&self.path, &e))?.is_dir() {
+        let mut file = File::open(&self.path).map_err(|e| io_error(&self.path, &e))?;
+        let found = file.metadata().map_err(|e| io_error(&self.path, &e))?;
+        if found.is_dir() {
             return Err(unreadable(&self.path, "it is a folder"));
         }
-        Ok(TableBytes::File(file))
+        if found.len() > SMALL {
+            return Ok(TableBytes::File(file));
+        }
+        let mut bytes = Vec::with_capacity(found.len() as usize + 1);
+        file.read_to_end(&mut bytes).map_err(|e| io_error(&self.path, &e))?;
+        Ok(TableBytes::Small(bytes.into()))
     }
     /// Runs a step of reading. Errors and panics of the decoder become an error that names the file; an error of
     /// reading a range stays as it is.
@@ -101,9 +107,13 @@ impl TableObject {
     }
 }
 
+/// Maximum bytes of a file that is read at once. Its decoder would need a dozen system calls for each column.
+const SMALL: u64 = 64 << 10;
+
 /// An open source.
 pub(crate) enum TableBytes {
     File(File),
+    Small(Bytes),
     Object(Arc<TableObject>),
 }
 
@@ -111,6 +121,7 @@ impl Length for TableBytes {
     fn len(&self) -> u64 {
         match self {
             Self::File(file) => Length::len(file),
+            Self::Small(bytes) => Length::len(bytes),
             Self::Object(object) => object.ranges.size(),
         }
     }
@@ -126,12 +137,14 @@ impl ChunkReader for TableBytes {
                 file.seek(SeekFrom::Start(start))?;
                 Box::new(BufReader::new(file))
             }
+            Self::Small(bytes) => Box::new(bytes.get_read(start)?),
             Self::Object(object) => Box::new(BufReader::new(ObjectRead { object: object.clone(), at: start })),
         })
     }
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         match self {
             Self::File(file) => file.get_bytes(start, length),
+            Self::Small(bytes) => bytes.get_bytes(start, length),
             Self::Object(object) => Ok(object.read(start..start + length as u64)?),
         }
     }

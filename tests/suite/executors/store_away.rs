@@ -27,7 +27,7 @@ pub fn a_store_that_is_away_for_20_s_costs_nothing(pool: &Pool) {
     let mut command = s.command(&["run", "away.yaml"]);
     command.env("AWS_ENDPOINT_URL", &proxy.url).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    let works = || std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().count();
+    let works = || s.log().len();
     wait_for("the stages to work", pool.seconds(30), || works() == 3);
     proxy.set_up(false);
     std::thread::sleep(Duration::from_secs(2));

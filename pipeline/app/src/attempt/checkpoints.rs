@@ -3,10 +3,10 @@
 //! Saving a checkpoint is best effort: after failed retries, the stage continues without the checkpoint. If the attempt
 //! then dies, only the steps since the previous checkpoint are lost.
 
+use super::store_wait::StoreWait;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Handle;
 use trainyard_api::{CheckpointStore, Reporter};
 use trainyard_core::artifact::FileEntry;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, CheckpointRecord, LogLevel};
@@ -20,7 +20,7 @@ const OUTAGE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Checkpoints of one attempt in the store.
 pub struct StoredCheckpoints {
     store: Store,
-    handle: Handle,
+    wait: StoreWait,
     digest: Digest,
     attempt: AttemptNumber,
     folder: PathBuf,
@@ -29,14 +29,20 @@ pub struct StoredCheckpoints {
 
 impl StoredCheckpoints {
     /// Creates the checkpoint store of the attempt `spec`, which restores checkpoints into `folder`.
-    pub fn new(store: Store, handle: Handle, spec: &AttemptSpec, folder: PathBuf, reporter: Arc<dyn Reporter>) -> Self {
-        Self { store, handle, digest: spec.stage_digest.clone(), attempt: spec.attempt, folder, reporter }
+    pub fn new(
+        store: Store,
+        wait: StoreWait,
+        spec: &AttemptSpec,
+        folder: PathBuf,
+        reporter: Arc<dyn Reporter>,
+    ) -> Self {
+        Self { store, wait, digest: spec.stage_digest.clone(), attempt: spec.attempt, folder, reporter }
     }
 }
 
 impl CheckpointStore for StoredCheckpoints {
     fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
-        let found = self.handle.block_on(self.store.fetch_checkpoint(&self.digest, &self.folder))?;
+        let found = self.wait.wait_for(self.store.fetch_checkpoint(&self.digest, &self.folder))?;
         Ok(found.map(|(record, folder)| (record.step, folder)))
     }
 
@@ -64,14 +70,14 @@ impl StoredCheckpoints {
         let store = self.store.with_outage(self.store.options().outage.min(OUTAGE_TIMEOUT));
         let mut files = Vec::new();
         for path in paths {
-            let (digest, size) = self.handle.block_on(store.put_object_file(path))?;
+            let (digest, size) = self.wait.wait_for(store.put_object_file(path))?;
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             files.push(FileEntry { path: name, digest, size });
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let record =
             CheckpointRecord { format: 1, stage_digest: self.digest.clone(), step, attempt: self.attempt, files };
-        self.handle.block_on(store.save_checkpoint(&record))
+        self.wait.wait_for(store.save_checkpoint(&record))
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use trainyard_api::StageContext;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel};
 use trainyard_core::{Clock, Error, Result, SystemClock};
-use trainyard_runtime::executors::kill_marked;
+use trainyard_runtime::executors::kill_leftovers;
 use wait4::{ResUse, Wait4 as _};
 
 /// Maximum characters of the program's last line in the error.
@@ -40,11 +40,17 @@ pub struct RunningCommand<'a> {
 
 impl RunningCommand<'_> {
     /// Waits for the command to end, logs its output, and kills the processes that it left. Returns the command's peak
-    /// resident memory in bytes, which is at least that of the process that started it.
+    /// resident memory in bytes, which is at least that of the process that started it. `watch` is called all the time,
+    /// and must return quickly; its error ends the command.
     ///
     /// Errors: cancelled; invalid (the memory limit was exceeded); data (a nonzero exit code, or a signal); lost (the
-    /// process cannot be waited for).
-    pub fn wait(mut self, spec: &AttemptSpec, context: &StageContext) -> Result<u64> {
+    /// process cannot be waited for); those of `watch`.
+    pub fn wait(
+        mut self,
+        spec: &AttemptSpec,
+        context: &StageContext,
+        watch: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<u64> {
         let pid = Pid::from_child(&self.child);
         if let Some(tree) = self.process_tree {
             tree.started(pid);
@@ -59,12 +65,16 @@ impl RunningCommand<'_> {
             context.reporter.report(AttemptMessage::Log { level: LogLevel::Info, text });
         };
         let mut limit = Limit::of(spec, self.child.id());
-        let ended = end(&mut self.child, pid, &mut pipes, &mut on_line, (context, &mut limit));
+        let mut check = || match limit.as_mut().and_then(Limit::exceeded) {
+            Some(used) => Err(memory::exceeded(spec, used)),
+            None => watch(),
+        };
+        let ended = end(&mut self.child, pid, &mut pipes, &mut on_line, context, &mut check);
         self.settle(pid, pipes, &mut on_line, context);
-        let (ended, used) = ended.map_err(|e| Error::lost(format!("stage `{}`: {e}", spec.stage)))?;
+        let (ended, failed) = ended.map_err(|e| Error::lost(format!("stage `{}`: {e}", spec.stage)))?;
         context.stop_if_cancelled()?;
-        if let Some(used) = used {
-            return Err(memory::exceeded(spec, used));
+        if let Some(error) = failed {
+            return Err(error);
         }
         if ended.status.success() { Ok(ended.rusage.maxrss) } else { Err(failure(ended.status, &last, spec)) }
     }
@@ -78,7 +88,7 @@ impl RunningCommand<'_> {
             drain(&mut pipes, on_line);
         }
         let killed =
-            self.process_tree.map_or_else(|| kill_marked(self.mark), |tree| tree.kill_leftovers(pid, self.mark));
+            self.process_tree.map_or_else(|| kill_leftovers(self.mark), |tree| tree.kill_leftovers(pid, self.mark));
         drain(&mut pipes, on_line);
         pipes.finish(on_line);
         if killed > 0 && !cancelled {
@@ -87,23 +97,26 @@ impl RunningCommand<'_> {
     }
 }
 
-/// Waits for the process itself. After a cancellation it sends SIGTERM, and SIGKILL after [`GRACE`]. A process that
-/// exceeds its memory limit is killed at once, and the used bytes are returned.
+/// Waits for the process itself. After a cancellation it sends SIGTERM, and SIGKILL after [`GRACE`]. At the first error
+/// of `check` the process is killed, and the error is returned.
 fn end(
     child: &mut Child,
     pid: Pid,
     pipes: &mut Pipes,
     on_line: &mut impl FnMut(OutputStream, &str),
-    (context, limit): (&StageContext, &mut Option<Limit>),
-) -> std::io::Result<(ResUse, Option<u64>)> {
+    context: &StageContext,
+    check: &mut dyn FnMut() -> Result<()>,
+) -> std::io::Result<(ResUse, Option<Error>)> {
     let clock = SystemClock::new();
-    let (mut terminated, mut used) = (None, None);
+    let (mut terminated, mut failed) = (None, None);
     loop {
         if let Some(ended) = child.try_wait4()? {
-            return Ok((ended, used));
+            return Ok((ended, failed));
         }
-        if let Some(bytes) = limit.as_mut().and_then(Limit::exceeded) {
-            used = Some(bytes);
+        if failed.is_none()
+            && let Err(error) = check()
+        {
+            failed = Some(error);
             // The process may have ended in between.
             let _ = kill_process(pid, Signal::KILL);
         }

@@ -1,10 +1,12 @@
 //! Runs a `run:` stage, whose config (documented in `trainyard_spec::run_stage`) becomes one process.
 //!
 //! Words that name ports are replaced by local paths. The command writes metrics as JSON Lines to the file at
-//! `$TRAINYARD_METRICS`.
+//! `$TRAINYARD_METRICS`, where it also announces checkpoints.
 
+use super::checkpoint_line::is_checkpoint;
+use super::command_checkpoints::{CheckpointFollower, CommandCheckpoints, RESUME_VARIABLE};
 use super::process_tree::HostProcessTree;
-use super::{child, redaction};
+use super::{child, redaction, secrets};
 use serde_json::Value;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
@@ -20,24 +22,35 @@ use trainyard_store::credentials;
 /// Help text for a malformed line of metrics.
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
-/// Starts the command, waits for it, and reads its metrics into the context. `url` is the mark in the environment of
-/// the command and all its descendants. `process_tree` is that of the host if one process runs many attempts.
+/// Starts the command, waits for it while its checkpoints are stored, and reads its metrics into the context. `mark` is
+/// in the environment of the command and all its descendants. `process_tree` is that of the host if one process runs
+/// many attempts.
 pub fn run(
     spec: &AttemptSpec,
     context: &mut StageContext,
-    url: &str,
+    checkpoints: &CommandCheckpoints,
+    (url, mark): (&str, &str),
     process_tree: Option<&HostProcessTree>,
 ) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context, url)?;
-    command.env("TRAINYARD_METRICS", &metrics).env(MARK, url);
+    command.env("TRAINYARD_METRICS", &metrics).env(MARK, mark);
     if process_tree.is_some() {
         command.process_group(0).env(GPU_ORDER, BY_INDEX).env(GPUS, format_gpus(&spec.resources.gpus));
     }
     let child = command.spawn().map_err(|e| {
         Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program()))
     })?;
-    let peak = child::RunningCommand { child, mark: url, process_tree }.wait(spec, context)?;
+    let mut follower = CheckpointFollower::new(context, &metrics, checkpoints);
+    let mut watch = || follower.as_mut().map_or(Ok(()), CheckpointFollower::poll);
+    let ended = child::RunningCommand { child, mark, process_tree }.wait(spec, context, &mut watch);
+    let stored = follower.map_or(Ok(()), CheckpointFollower::finish);
+    // A command that failed may have left half a line: its own error says more.
+    if let (Err(_), Err(error)) = (&ended, &stored) {
+        context.warn(error.to_string());
+    }
+    let peak = ended?;
+    stored?;
     context.measure("peak_memory_bytes", peak);
     read_metrics(&metrics, context)
 }
@@ -68,6 +81,11 @@ fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Comm
     for name in credentials(url) {
         command.env_remove(name);
     }
+    for name in secrets::hidden_variables(&spec.withheld, &spec.secrets) {
+        command.env_remove(name);
+    }
+    // The attempt may itself be started by a command that was resumed.
+    command.env_remove(RESUME_VARIABLE);
     // Not every executor sets these variables for the attempt itself.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         command.env(name, context.cpus.to_string());
@@ -137,17 +155,20 @@ fn read_metrics(path: &Path, context: &mut StageContext) -> Result<()> {
         String::from_utf8(bytes).map_err(|_| Error::data("$TRAINYARD_METRICS is not UTF-8 text").help(METRIC))?;
     let text = redaction::text(&text);
     for (number, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-        let (name, value) = metric(line).at(format!("$TRAINYARD_METRICS line {}", number + 1))?;
-        context.metric(name, value);
+        if let Some((name, value)) = metric(line).at(format!("$TRAINYARD_METRICS line {}", number + 1))? {
+            context.metric(name, value);
+        }
     }
     Ok(())
 }
 
-fn metric(line: &str) -> Result<(String, f64)> {
+/// Parses a metric. Returns `None` for a line that announces a checkpoint.
+fn metric(line: &str) -> Result<Option<(String, f64)>> {
     let fail = || Error::data(format!("`{line}` is not a metric")).help(METRIC);
     let parsed: Value = serde_json::from_str(line).map_err(|_| fail())?;
     match (parsed.get("name").and_then(Value::as_str), parsed.get("value").and_then(Value::as_f64)) {
-        (Some(name), Some(value)) => Ok((name.to_string(), value)),
+        (Some(name), Some(value)) => Ok(Some((name.to_string(), value))),
+        _ if parsed.as_object().is_some_and(is_checkpoint) => Ok(None),
         _ => Err(fail()),
     }
 }

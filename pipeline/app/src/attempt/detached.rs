@@ -4,15 +4,16 @@
 //! The stage runs on the main thread. Meanwhile a runtime worker writes heartbeats and the log, polls for a request to
 //! stop, verifies that the run still has a live writer, and handles SIGTERM, the first signal that Slurm, Kubernetes
 //! and Ray send. A separate thread, which needs neither the store nor the stage, enforces the end: at the deadline, or
-//! after another reason to stop, the stage gets a grace period. Then the thread kills all processes that the attempt
-//! started and exits the process. Panics of the attempt and SIGKILL leave no record; the executor detects them.
+//! after another reason to stop, the stage gets a grace period. Then the thread stores the failure, kills all processes
+//! that the attempt started, and exits the process. Panics of the attempt and SIGKILL leave no record; the executor
+//! detects them.
 
 use super::guard::Guard;
 use super::heartbeat::HeartbeatPublisher;
-use super::redaction;
 use super::runner::AttemptRunner;
 use super::setup::{open, runtime, span};
 use super::stop::{AttemptStop, StopSignal, outcome_of, stale};
+use super::{mark, redaction};
 use crate::catalogue::Catalogue;
 use crate::scratch::ScratchFolder;
 use std::sync::{Arc, mpsc};
@@ -33,26 +34,30 @@ use trainyard_store::{CreateOutcome, Store};
 const REQUEST_INTERVAL: Duration = Duration::from_secs(5);
 /// Time between the request to stop and the kill of all processes that the attempt started.
 const GRACE: Duration = Duration::from_secs(10);
-/// Time limit for reporting the failure after the kill.
+/// Time to store the failure before the kill of all processes that the attempt started.
+const FAILURE_HEAD_START: Duration = Duration::from_secs(5);
+/// Time limit for storing the failure after the kill.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the attempt. An error was already reported on stderr, which is the executor's log, and in the attempt's folder
 /// if that could be opened.
-pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
+pub fn main(url: &str, mark: &str, catalogue: &Catalogue) -> Result<()> {
+    mark::adopt_orphans();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let started = clock.monotonic();
     let runtime = runtime().inspect_err(log_error)?;
     let (store, spec) = runtime.block_on(open_new(url)).inspect_err(log_error)?;
     let _span = span(&spec).entered();
-    let guard = Guard::of(url);
+    let guard = Guard::of(mark);
     let token = CancelToken::default();
     let (attempt, writing) = {
         let _inside = runtime.enter();
-        DetachedAttempt::begin(url, store, spec, token.clone(), (clock, started))
+        DetachedAttempt::begin(mark, store, spec, token.clone(), (clock, started))
     };
     let result = ScratchFolder::new().and_then(|scratch| {
         let work = AttemptRunner {
             url,
+            mark,
             catalogue,
             store: &attempt.store,
             spec: &attempt.spec,
@@ -96,7 +101,8 @@ async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
 }
 
 struct DetachedAttempt {
-    url: String,
+    /// Mark of the processes that the attempt starts.
+    mark: String,
     store: Store,
     /// The same store, without waiting during an outage.
     direct_store: Store,
@@ -123,7 +129,7 @@ impl DetachedAttempt {
     /// Starts all background work of the attempt, and returns it with the task that writes the log until the log is
     /// closed. `started` is the time by `clock` at which the process started. The caller must have entered a runtime.
     fn begin(
-        url: &str,
+        mark: &str,
         store: Store,
         spec: AttemptSpec,
         token: CancelToken,
@@ -132,7 +138,7 @@ impl DetachedAttempt {
         let warn = |text: &str| tracing::warn!("{text}");
         let (log, writing) = ChunkWriter::open(&store, &spec, clock.clone(), warn);
         let this = Arc::new(Self {
-            url: url.to_string(),
+            mark: mark.to_string(),
             direct_store: store.with_outage(Duration::ZERO),
             store,
             spec,
@@ -185,7 +191,6 @@ impl DetachedAttempt {
             self.stop_signal.stop(AttemptStop::TimedOut);
         }
         std::thread::sleep(GRACE);
-        kill_started(&self.url);
         let (sender, receiver) = mpsc::channel();
         let reporting = self.clone();
         self.handle.spawn(async move {
@@ -193,31 +198,35 @@ impl DetachedAttempt {
             // The receiver is dropped only after `FAILURE_TIMEOUT`.
             let _ = sender.send(());
         });
-        // The process must end even if the report fails.
-        let _ = receiver.recv_timeout(FAILURE_TIMEOUT);
+        // The failure is stored before the kill, which may end this process as well. A store that does not respond
+        // delays neither the kill nor the end of the process.
+        if receiver.recv_timeout(FAILURE_HEAD_START).is_err() {
+            kill_started(&self.mark);
+            let _ = receiver.recv_timeout(FAILURE_TIMEOUT);
+        }
+        kill_started(&self.mark);
         std::process::exit(1)
     }
 
-    /// Stores the result, or records the failure. Kills all processes that the attempt started.
+    /// Stores the result, or records the failure. Then kills all processes that the attempt started: a batch system
+    /// may end the whole job as soon as one of them is killed, so nothing is left to be recorded by then.
     async fn end(&self, outcome: Result<AttemptResult>) -> Result<()> {
-        let error = match outcome {
-            Ok(result) => {
-                // The log must be complete before the result is visible.
-                self.log.flush().await;
-                let put = self.store.put_result(&result).await;
-                kill_started(&self.url);
-                match put {
-                    Ok(CreateOutcome::Ours) => return Ok(()),
-                    Ok(CreateOutcome::Theirs(_)) => return Err(stale(&self.spec)).inspect_err(log_error),
-                    Err(error) => error,
-                }
-            }
-            Err(error) => {
-                kill_started(&self.url);
-                error
-            }
+        let recorded = self.record(outcome).await;
+        kill_started(&self.mark);
+        recorded
+    }
+    async fn record(&self, outcome: Result<AttemptResult>) -> Result<()> {
+        let result = match outcome {
+            Ok(result) => result,
+            Err(error) => return Err(self.fail(error).await),
         };
-        Err(self.fail(error).await)
+        // The log must be complete before the result is visible.
+        self.log.flush().await;
+        match self.store.put_result(&result).await {
+            Ok(CreateOutcome::Ours) => Ok(()),
+            Ok(CreateOutcome::Theirs(_)) => Err(stale(&self.spec)).inspect_err(log_error),
+            Err(error) => Err(self.fail(error).await),
+        }
     }
     /// Records the failure in the log and in `failure.json`, and returns the recorded error. Only the first call
     /// records.

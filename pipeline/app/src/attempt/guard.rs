@@ -3,8 +3,8 @@
 //!
 //! An attempt ends its commands itself, but SIGKILL leaves no time for that and may kill only the attempt's own
 //! process, as Ray does when it loses a node. The guard holds the read end of a pipe from the attempt, which closes
-//! when the attempt ends. Its arguments contain neither the attempt's mark nor its URL, so it is not killed as a
-//! process of the attempt.
+//! when the attempt ends. Its environment and arguments contain neither the attempt's mark nor its URL, so it
+//! does not kill itself.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};

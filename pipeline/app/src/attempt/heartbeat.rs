@@ -35,11 +35,15 @@ impl HeartbeatPublisher {
             self.changed.notify_one();
         }
     }
-    /// Records the progress of the attempt; ignores other messages.
+    /// Records the progress of the attempt, and a resume point, which triggers a heartbeat: the engine must learn of it
+    /// even if the attempt is lost at once. Ignores other messages.
     pub fn message(&self, message: &AttemptMessage) {
         match message {
             AttemptMessage::Progress { .. } => self.state().progress = Some(message.clone()),
-            AttemptMessage::Checkpoint { step } => self.state().checkpoint = Some(*step),
+            AttemptMessage::Checkpoint { step } => {
+                self.state().checkpoint = Some(*step);
+                self.changed.notify_one();
+            }
             AttemptMessage::Metric { .. }
             | AttemptMessage::Log { .. }
             | AttemptMessage::Result {}
@@ -124,6 +128,9 @@ mod tests {
         beats.enter(Phase::Running);
         let next = wait_for(&store, |found| found.beat > 1).await;
         assert_eq!((next.phase, next.checkpoint, next.progress), (Phase::Running, Some(4), Some(progress(5))));
+        beats.message(&AttemptMessage::Checkpoint { step: 6 });
+        let with_checkpoint = wait_for(&store, |found| found.checkpoint == Some(6));
+        tokio::time::timeout(HEARTBEAT / 2, with_checkpoint).await.expect("no heartbeat was due by its interval");
         task.abort();
     }
 

@@ -9,7 +9,7 @@ use super::folders::Folders;
 use super::process_tree::HostProcessTree;
 use super::redaction;
 use super::request_reader::HostRequestReader;
-use super::runner::{AttemptRunner, panic_text};
+use super::runner::AttemptRunner;
 use super::setup::{open_store, outage, runtime, span};
 use super::supervision::name_timeout;
 use super::thread_pool::ThreadPool;
@@ -18,7 +18,6 @@ use crate::scratch::ScratchFolder;
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
@@ -27,7 +26,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use trainyard_api::{CancelToken, Reporter};
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, Result, panics};
 use trainyard_runtime::executors::{HostReport, HostRequest, kill_marked};
 use trainyard_store::Store;
 
@@ -127,8 +126,8 @@ impl AttemptHost<'_> {
     /// Runs one attempt, and reports its end. `lock` is that of the attempt's slots, released before the report.
     fn run_attempt(&self, id: u64, running: &RunningAttempt, spec: &AttemptSpec, lock: Option<OwnedFd>) {
         let _span = span(spec).entered();
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.attempt(id, running, spec)))
-            .unwrap_or_else(|panic| Err(Error::bug(format!("the attempt panicked: {}", panic_text(&panic)))));
+        let outcome = panics::catch(|| self.attempt(id, running, spec))
+            .unwrap_or_else(|message| Err(Error::bug(format!("the attempt panicked: {message}"))));
         drop(lock);
         let timed_out = running.timed_out.load(Ordering::SeqCst);
         self.report_end(id, outcome.map_err(|error| redaction::error(name_timeout(error, timed_out))));
@@ -153,6 +152,7 @@ impl AttemptHost<'_> {
         let store = self.store(&running.url, spec)?;
         let work = AttemptRunner {
             url: &running.url,
+            mark: &running.url,
             catalogue: self.catalogue,
             store: &store,
             spec,

@@ -1,7 +1,7 @@
 //! Runs a process of a multi-node attempt other than the first. It runs the command and records in the store how the
 //! command ended. It stops when the store shows that the attempt has ended.
 
-use super::nodes::mark;
+use super::mark;
 use super::redaction::{self, RedactingReporter};
 use super::rendezvous::rank;
 use super::reporter::StderrReporter;
@@ -27,7 +27,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs the process. Returns an error if the end of the command could not be recorded, but not if the command failed.
-pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
+pub fn main(url: &str, mark: &str, catalogue: &Catalogue) -> Result<()> {
+    mark::adopt_orphans();
     let runtime = runtime()?;
     let (store, spec) = runtime.block_on(open(url))?;
     let (rank, token) = (rank(url), CancelToken::default());
@@ -37,7 +38,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
         let _inside = runtime.enter();
         watch_end(&store, &spec, &stops);
     }
-    let (enforcing, marked) = (stops.clone(), mark(url, rank));
+    let (enforcing, marked) = (stops.clone(), mark.to_string());
     std::thread::spawn(move || {
         enforcing.wait(None);
         std::thread::sleep(GRACE);
@@ -47,6 +48,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let scratch = ScratchFolder::new()?;
     let work = AttemptRunner {
         url,
+        mark,
         catalogue,
         store: &store,
         spec: &spec,
@@ -59,12 +61,13 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
         enter: &|_| {},
     };
     let error = work.run_node(rank).map_err(redaction::error).err();
-    kill_started(&mark(url, rank));
     if let Some(error) = &error {
         tracing::error!("node {rank}: {error}");
     }
     let end = NodeEnd { format: 1, rank, error: error.map(|error| explained(error, &stops, &spec)) };
+    // The reason is stored before anything is killed: the batch system may then end the whole job.
     let put = runtime.block_on(store.put_node_end(&spec, &end));
+    kill_started(mark);
     // Pending requests to the store must not block the exit.
     runtime.shutdown_background();
     put

@@ -10,14 +10,16 @@
 //! - `supervision`: the executor holds the pipes of the attempt, which reports through stdout and ends when its stdin
 //!   closes.
 //! - `detached`: the attempt reports through its folder in the store and needs only its URL. It may outlive its engine.
-//!   A `guard` process kills its commands if the attempt itself is killed. In a multi-node attempt, every further node
-//!   runs a `member`.
+//!   It makes its own `mark` for what it starts. A `guard` process kills its commands if the attempt itself is killed.
+//!   In a multi-node attempt, every further node runs a `member`.
 //! - `host`: one process runs the `run:` stages of many attempts, because a process for each would take longer than a
 //!   small command. It ends with its engine.
 
+mod checkpoint_line;
 mod checkpoints;
 mod child;
 mod command;
+mod command_checkpoints;
 mod detached;
 mod files;
 mod folders;
@@ -25,6 +27,7 @@ mod guard;
 mod heartbeat;
 mod host;
 mod inputs;
+mod mark;
 mod member;
 mod memory;
 mod nodes;
@@ -37,10 +40,12 @@ mod reporter;
 mod request_reader;
 mod requests;
 mod runner;
+mod secret_forms;
 pub(crate) mod secrets;
 mod setup;
 mod sources;
 mod stop;
+mod store_wait;
 mod supervision;
 #[cfg(test)]
 mod tests;
@@ -51,7 +56,7 @@ pub use checkpoints::NoCheckpoints;
 pub use inputs::materialize;
 pub use outputs::store as store_outputs;
 pub use requests::StoredRequests;
-pub use runner::{context, panic_text};
+pub use runner::context;
 pub use sources::guard_sources;
 pub use uploads::UploadPaths;
 
@@ -67,10 +72,10 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     } else if executors::is_host(url) {
         host::main(url, catalogue)
     } else if rendezvous::rank(url) > 0 {
-        member::main(url, catalogue)
+        member::main(url, &mark::take(url), catalogue)
     } else if supervision::is_supervised(url) {
         supervision::main(url, catalogue)
     } else {
-        detached::main(url, catalogue)
+        detached::main(url, &mark::take(url), catalogue)
     }
 }

@@ -16,12 +16,6 @@ use trainyard_store::Store;
 /// Interval between two checks of the other processes.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Returns the mark of the processes that the given rank starts. Each rank kills only its own processes, in case two
-/// ranks share a machine.
-pub fn mark(url: &str, rank: u32) -> String {
-    format!("{url} node {rank}")
-}
-
 /// The other processes of an attempt.
 pub struct PeerNodes {
     store: Store,

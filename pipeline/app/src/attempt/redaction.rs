@@ -1,11 +1,12 @@
 //! Redacts the values of an attempt's secrets in its log lines, metrics and errors.
 //!
 //! A command may print its environment, most often in its last line before it fails. Before a message leaves the
-//! attempt, every value of [`MIN_LENGTH`] characters or more is replaced by `[secret NAME]`, and so is each such line
-//! of a multi-line value. Shorter values would match ordinary words. Output files of a command are not redacted, nor
-//! are values in another form (base64, a hash). The secrets are global to the process, so a host redacts the secrets of
-//! all its attempts.
+//! attempt, every value of [`MIN_LENGTH`] characters or more is replaced by `[secret NAME]`, in all of its
+//! `forms`; so is each such line of a multi-line value. Shorter values would match ordinary words. Output files of a
+//! command are not redacted, nor are hashes of values. The secrets are global to the process, so a host redacts the
+//! secrets of all its attempts.
 
+use super::secret_forms::forms;
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
 use trainyard_api::Reporter;
@@ -23,12 +24,16 @@ static SECRETS: RwLock<Vec<(String, String)>> = RwLock::new(Vec::new());
 pub fn keep(name: &str, value: &str) {
     let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
     let values = std::iter::once(value.trim()).chain(value.lines().map(str::trim));
-    for value in values.filter(|value| value.chars().count() >= MIN_LENGTH) {
-        if secrets.iter().all(|(known, _)| known != value) {
-            secrets.push((value.to_string(), name.to_string()));
+    for form in values.filter(|value| is_long(value)).flat_map(forms).filter(|form| is_long(form)) {
+        if secrets.iter().all(|(known, _)| *known != form) {
+            secrets.push((form, name.to_string()));
         }
     }
     secrets.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then(a.cmp(b)));
+}
+
+fn is_long(text: &str) -> bool {
+    text.chars().count() >= MIN_LENGTH
 }
 
 /// Redacts the registered values in a text.
@@ -121,6 +126,23 @@ mod tests {
         let cut = format!("{}abcdefghijkl", "x".repeat(TEXT_LIMIT - 12));
         assert!(redact(&cut, &secrets).ends_with("x[secret TOKEN]"));
         assert_eq!(redact("abcdefghijkl", &secrets), "abcdefghijkl", "a short line was not cut");
+    }
+
+    #[test]
+    fn escaped_values_are_redacted() {
+        keep("PLAN", "it's \"so\" s3cret/wörd\\");
+        for shown in [
+            r#"{"key": "it's \"so\" s3cret/w\u00f6rd\\"}"#,
+            r#"'it\'s "so" s3cret/wörd\\'"#,
+            "https://h/?key=it%27s%20%22so%22%20s3cret%2Fw%C3%B6rd%5C&x=1",
+            "key=it%27s+%22so%22+s3cret%2Fw%C3%B6rd%5C",
+            // Of `user:` and the value.
+            "Basic dXNlcjppdCdzICJzbyIgczNjcmV0L3fDtnJkXA==",
+        ] {
+            let redacted = text(shown);
+            assert!(redacted.contains("[secret PLAN]"), "{redacted}");
+            assert!(!redacted.contains("s3cret") && !redacted.contains("czNjcmV0"), "{redacted}");
+        }
     }
 
     struct MessageRecorder(Mutex<Vec<AttemptMessage>>);

@@ -38,6 +38,11 @@ pub fn nodes(spec: &AttemptSpec) -> u32 {
     spec.peers.iter().find(|peer| peer.stage == spec.stage).map_or(1, |peer| peer.nodes)
 }
 
+/// Returns whether the stage is a companion in its group, whose lead is the first of its peers.
+pub fn is_companion(spec: &AttemptSpec) -> bool {
+    spec.peers.first().is_some_and(|lead| lead.stage != spec.stage)
+}
+
 /// Rendezvous of one process.
 pub struct Rendezvous<'a> {
     /// Store of the rendezvous.
@@ -46,6 +51,8 @@ pub struct Rendezvous<'a> {
     pub spec: &'a AttemptSpec,
     /// Rank of the process in its attempt.
     pub rank: u32,
+    /// Step of the resume point that the process continues from.
+    pub resumed: Option<u64>,
     /// Runtime of store requests.
     pub handle: Handle,
     /// Set when the attempt must stop.
@@ -56,19 +63,22 @@ impl Rendezvous<'_> {
     /// Stores the address of this process and waits for those of all peers. Returns environment variables with the
     /// addresses, or none for an attempt without peers.
     ///
-    /// Errors: cancelled, retryable (some peers did not arrive in time), lost (another process has this rank).
+    /// Errors: cancelled, retryable (some peers did not arrive in time, or found another resume point), lost (another
+    /// process has this rank).
     pub fn join(&self) -> Result<BTreeMap<String, String>> {
         if self.spec.peers.is_empty() {
             return Ok(BTreeMap::new());
         }
         let own = self.announce()?;
         let all = self.wait_for_all()?;
+        require_one_resume_point(self.spec, &all)?;
         tracing::info!(processes = all.len(), "all peers have arrived");
         Ok(variables(self.spec, &own, &all))
     }
 
     fn announce(&self) -> Result<NodeAddress> {
-        let address = NodeAddress { format: 1, rank: self.rank, host: host(), ip: own_ip().to_string(), port: port()? };
+        let (ip, port) = (own_ip().to_string(), port()?);
+        let address = NodeAddress { format: 1, rank: self.rank, host: host(), ip, port, resumed: self.resumed };
         match self.handle.block_on(self.store.put_address(self.spec, &address))? {
             CreateOutcome::Ours => Ok(address),
             CreateOutcome::Theirs(_) => Err(super::stop::stale(self.spec)),
@@ -119,6 +129,21 @@ fn processes(peers: &[AttemptPeer]) -> impl Iterator<Item = (&AttemptPeer, u32)>
 
 fn describe(peer: &AttemptPeer, rank: u32) -> String {
     if peer.nodes > 1 { format!("`{}` on node {rank}", peer.stage) } else { format!("`{}`", peer.stage) }
+}
+
+/// Checks that all processes of the attempt continue from the same resume point: one may have been stored, or found
+/// damaged, after some of them had looked.
+fn require_one_resume_point(spec: &AttemptSpec, all: &BTreeMap<(String, u32), NodeAddress>) -> Result<()> {
+    let resumed = |rank| all.get(&(spec.stage.0.clone(), rank)).and_then(|address| address.resumed);
+    let from = |step: Option<u64>| step.map_or("from the beginning".to_string(), |step| format!("after step {step}"));
+    match (1..nodes(spec)).find(|rank| resumed(*rank) != resumed(0)) {
+        None => Ok(()),
+        Some(rank) => {
+            let (other, first) = (from(resumed(rank)), from(resumed(0)));
+            Err(Error::retryable(format!("node {rank} would continue {other}, but node 0 {first}"))
+                .help("no action is needed: the next attempt looks for the newest resume point again"))
+        }
+    }
 }
 
 /// Returns the environment variables of a process; documented in `docs/workflows.md`.
@@ -182,9 +207,20 @@ mod tests {
         Store::open("memory://", StoreOptions::default()).await.unwrap()
     }
     async fn meet(store: &Store, spec: AttemptSpec, rank: u32) -> Result<BTreeMap<String, String>> {
+        meet_after(store, spec, rank, None).await
+    }
+    /// Joins as a process that continues after the step `resumed`.
+    async fn meet_after(
+        store: &Store,
+        spec: AttemptSpec,
+        rank: u32,
+        resumed: Option<u64>,
+    ) -> Result<BTreeMap<String, String>> {
         let (store, handle) = (store.clone(), Handle::current());
-        let join =
-            move || Rendezvous { store: &store, spec: &spec, rank, handle, cancel: &CancelToken::default() }.join();
+        let join = move || {
+            let cancel = CancelToken::default();
+            Rendezvous { store: &store, spec: &spec, rank, resumed, handle, cancel: &cancel }.join()
+        };
         tokio::task::spawn_blocking(join).await.unwrap()
     }
 
@@ -210,12 +246,41 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn processes_of_a_stage_continue_from_one_resume_point() {
+        let peers = [peer("train", 2), peer("server", 1)];
+        for (second, message) in [
+            (Some(50), None),
+            (None, Some("node 1 would continue from the beginning, but node 0 after step 50")),
+            (Some(40), Some("node 1 would continue after step 40, but node 0 after step 50")),
+        ] {
+            let store = store().await;
+            let ended = tokio::join!(
+                meet_after(&store, of("train", &peers, None), 0, Some(50)),
+                meet_after(&store, of("train", &peers, None), 1, second),
+                meet(&store, of("server", &peers, None), 0),
+            );
+            for error in [ended.0.err(), ended.1.err()] {
+                assert_eq!(error.as_ref().map(|error| error.message.as_str()), message);
+                assert!(error.is_none_or(|error| error.kind == ErrorKind::Retryable));
+            }
+            assert!(ended.2.is_ok(), "a companion has no resume points");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn missing_peers_are_reported_after_the_timeout() {
         let store = store().await;
         let error = meet(&store, of("a", &[peer("a", 1), peer("b", 2)], Some(20)), 0).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Retryable);
         assert!(error.message.contains("`b` on node 0, `b` on node 1"), "{error}");
         assert!(meet(&store, of("a", &[], None), 0).await.unwrap().is_empty(), "an attempt without peers");
+    }
+
+    #[test]
+    fn first_peer_is_no_companion() {
+        let peers = [peer("train", 2), peer("server", 1)];
+        let companions = ["train", "server"].map(|stage| is_companion(&of(stage, &peers, None)));
+        assert_eq!((companions, is_companion(&of("alone", &[], None))), ([false, true], false));
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl AttemptStop {
             }
             Self::RunEnded => (AttemptOutcome::Lost, Error::lost("its run is over")),
             Self::Signal(name) => {
-                (AttemptOutcome::Lost, Error::lost(format!("stopped by the machine's batch system ({name})")))
+                let error = Error::lost(format!("stopped by the machine's batch system ({name})"));
+                (AttemptOutcome::Lost, error.by_preemption())
             }
         }
     }

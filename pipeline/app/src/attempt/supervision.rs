@@ -6,6 +6,7 @@
 //! stage and processes that left the process group, even if the stage ignores its token. A parent-death signal would be
 //! faster, but it would kill this process before it could end its children.
 
+use super::mark;
 use super::redaction::{self, RedactingReporter};
 use super::reporter::LineReporter;
 use super::runner::AttemptRunner;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use trainyard_api::{CancelToken, Reporter};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{Error, ErrorKind, Result};
-use trainyard_runtime::executors::{SUPERVISED, kill_marked};
+use trainyard_runtime::executors::{SUPERVISED, kill_started};
 
 /// Whether the engine has stopped the attempt at its timeout.
 static TIMED_OUT: AtomicBool = AtomicBool::new(false);
@@ -35,12 +36,15 @@ pub fn is_supervised(url: &str) -> bool {
 
 /// Runs the attempt. An error was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
+    mark::adopt_orphans();
     let reporter: Arc<dyn Reporter> = Arc::new(RedactingReporter(LineReporter::default()));
     let timed_out = |error| name_timeout(error, TIMED_OUT.load(Ordering::SeqCst));
     let outcome = attempt(url, catalogue, &reporter).map_err(timed_out).map_err(redaction::error);
     if let Err(error) = &outcome {
         reporter.report(AttemptMessage::Error { error: error.clone() });
     }
+    // The executor also kills what has the mark, but only this process has adopted the orphans.
+    kill_started(url);
     outcome
 }
 
@@ -53,6 +57,7 @@ fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Re
     let scratch = ScratchFolder::new()?;
     let work = AttemptRunner {
         url,
+        mark: url,
         catalogue,
         store: &store,
         spec: &spec,
@@ -86,7 +91,7 @@ fn follow_stdin(url: &str, cancel: CancelToken) {
         }
         cancel.cancel();
         std::thread::sleep(GRACE);
-        kill_marked(&mark);
+        kill_started(&mark);
         end_group();
     });
 }

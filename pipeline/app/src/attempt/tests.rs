@@ -2,6 +2,7 @@
 
 use super::checkpoints::StoredCheckpoints;
 use super::setup::open;
+use super::store_wait::StoreWait;
 use super::{UploadPaths, guard_sources};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub fn spec() -> AttemptSpec {
         timeout_millis: None,
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),
+        withheld: BTreeMap::new(),
         sources: BTreeMap::new(),
         uploaded: BTreeMap::new(),
         orphan_timeout_millis: None,
@@ -95,7 +97,7 @@ fn sources_are_verified_before_and_after_the_work() {
 
 /// Reporter that records all messages.
 #[derive(Default)]
-struct RecordingReporter(Mutex<Vec<AttemptMessage>>);
+pub struct RecordingReporter(pub Mutex<Vec<AttemptMessage>>);
 
 impl Reporter for RecordingReporter {
     fn report(&self, message: AttemptMessage) {
@@ -116,8 +118,8 @@ fn unstored_resume_point_is_a_warning() {
     };
     let reporter = Arc::new(RecordingReporter::default());
     let points = |read_only| {
-        let handle = runtime.handle().clone();
-        StoredCheckpoints::new(open(read_only), handle, &spec(), restored.clone(), reporter.clone())
+        let wait = StoreWait { handle: runtime.handle().clone(), killed: None };
+        StoredCheckpoints::new(open(read_only), wait, &spec(), restored.clone(), reporter.clone())
     };
     points(true).save(1, &files).unwrap();
     assert_eq!(points(true).latest().unwrap(), None);

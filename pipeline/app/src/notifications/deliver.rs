@@ -1,5 +1,6 @@
 //! Delivers a notification to one recipient.
 
+use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -18,13 +19,13 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 const TRIES: u32 = 3;
 
-/// Delivers a notification: `text` to Slack, `body` to other recipients. Errors: invalid (the address), retryable (the
-/// notification was not delivered).
-pub async fn deliver(recipient: &Recipient, text: &str, body: &Value) -> Result<()> {
+/// Delivers a notification: `text` to Slack, `body` to other recipients. A command does not inherit the variables
+/// `hidden`. Errors: invalid (the address), retryable (the notification was not delivered).
+pub async fn deliver(recipient: &Recipient, text: &str, body: &Value, hidden: &[&str]) -> Result<()> {
     match recipient {
         Recipient::Webhook(address) => post(address, &body.to_string()).await,
         Recipient::Slack(address) => post(address, &json!({"text": text}).to_string()).await,
-        Recipient::Command(words) => run(words, &body.to_string()).await,
+        Recipient::Command(words) => run(words, &body.to_string(), hidden).await,
     }
 }
 
@@ -59,11 +60,14 @@ pub fn address(webhook: &str) -> Result<Url> {
 }
 
 /// Passes the body to a program on its standard input, and waits for the program to end.
-async fn run(words: &[String], body: &str) -> Result<()> {
+async fn run(words: &[String], body: &str, hidden: &[&str]) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let place = format!("the notification to the command {program}");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    for name in hidden {
+        command.env_remove(name);
+    }
     let delivery = async {
         let mut child = command.spawn().map_err(|e| e.to_string())?;
         if let Some(mut stdin) = child.stdin.take() {
@@ -89,7 +93,8 @@ fn not_delivered(place: &str, reason: &str) -> Error {
 
 fn client() -> std::result::Result<Client, reqwest::Error> {
     trainyard_store::install_tls();
-    Client::builder().timeout(REQUEST_TIMEOUT).build()
+    // A redirect could send the message to another host.
+    Client::builder().timeout(REQUEST_TIMEOUT).redirect(Policy::none()).build()
 }
 
 async fn try_once(client: &Client, url: Url, body: &str) -> std::result::Result<StatusCode, reqwest::Error> {
@@ -104,4 +109,44 @@ fn innermost(error: &dyn std::error::Error) -> String {
         inner = source;
     }
     inner.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    #[tokio::test]
+    async fn redirects_are_not_followed() {
+        let (webhook, target) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        target.set_nonblocking(true).unwrap();
+        let (address, location) = (webhook.local_addr().unwrap(), target.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut stream in webhook.incoming().map_while(Result::ok) {
+                let count = stream.read(&mut [0; 4096]).unwrap_or(0);
+                assert!(count > 0, "the request is empty");
+                let head = "HTTP/1.1 307 Temporary Redirect\r\ncontent-length: 0\r\nconnection: close\r\n";
+                let _ = write!(stream, "{head}location: http://{location}/\r\n\r\n");
+            }
+        });
+        let recipient = Recipient::Webhook(format!("http://{address}/hook"));
+        let error = deliver(&recipient, "text", &json!({"text": "text"}), &[]).await.unwrap_err();
+        assert!(error.message.contains("the server responded with 307"), "{}", error.message);
+        assert!(target.accept().is_err(), "nothing connects to the target of the redirect");
+    }
+
+    #[tokio::test]
+    async fn commands_do_not_inherit_hidden_variables() {
+        let folder = tempfile::tempdir().unwrap();
+        let shown = folder.path().join("shown");
+        let script = format!("cat > /dev/null; env > {}", shown.display());
+        let recipient = Recipient::Command(["sh", "-c", &script].map(String::from).to_vec());
+        // Cargo sets this variable for tests.
+        deliver(&recipient, "text", &json!({}), &["CARGO_MANIFEST_DIR"]).await.unwrap();
+        let text = std::fs::read_to_string(&shown).unwrap();
+        assert!(text.contains("PATH=") && !text.contains("CARGO_MANIFEST_DIR="), "{text}");
+        deliver(&recipient, "text", &json!({}), &[]).await.unwrap();
+        assert!(std::fs::read_to_string(&shown).unwrap().contains("CARGO_MANIFEST_DIR="));
+    }
 }

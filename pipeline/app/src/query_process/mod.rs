@@ -6,7 +6,10 @@
 //! as computed.
 
 pub mod host;
+mod tables;
 pub mod worker;
+
+pub use tables::{SELF, tables_of, usual_memory};
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -20,6 +23,12 @@ pub enum AnswerFormat {
     Text,
     /// One document with columns and rows.
     Json,
+    /// One document with the numbers of the rows for which the statement, a condition over one row of the only table,
+    /// is true.
+    Matching {
+        /// Number of matching rows before the first in the document.
+        from: usize,
+    },
 }
 
 /// Input of a worker.
@@ -29,6 +38,7 @@ pub struct QueryRequest {
     pub owner: u32,
     /// Name of each table in the statement, and its Parquet file.
     pub tables: Vec<(String, PathBuf)>,
+    /// SELECT, or condition.
     pub statement: String,
     /// Maximum number of rows in the response.
     pub rows: usize,

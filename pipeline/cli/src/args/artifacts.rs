@@ -7,6 +7,7 @@ use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 use std::time::Duration;
 use trainyard_core::units::{parse_duration, parse_size};
+use trainyard_views::tokens::TokenValue;
 
 #[derive(Debug, Clone, Args)]
 pub struct ArtifactsArgs {
@@ -29,7 +30,7 @@ pub enum ArtifactsCommand {
         #[arg(default_value = "latest", add = ArgValueCompleter::new(complete::runs))]
         run: String,
     },
-    /// Show the first rows, column statistics, provenance and files of an artifact.
+    /// Show an artifact: first rows and columns, parts of a model, tables and curves of a report, provenance, files.
     Show(ShowArgs),
     /// Show the answers of several models to one problem next to each other, or the problems that one model got right
     /// and another wrong.
@@ -38,6 +39,12 @@ pub enum ArtifactsCommand {
   trainyard artifacts compare latest/evaluate/results --problem word-17
   trainyard artifacts compare RUN1/evaluate/results RUN2/evaluate/results --problem 0")]
     Compare(CompareArgs),
+    /// Show what differs between two artifacts: config, inputs and metrics of the stages, and rows, tensors or files.
+    #[command(after_help = "Examples:
+  trainyard artifacts diff RUN1/filter/kept latest/filter/kept
+  trainyard artifacts diff latest/sft/model latest/rl/model
+  trainyard artifacts diff RUN1/evaluate/results RUN2/evaluate/results --rows 20")]
+    Diff(ArtifactDiffArgs),
     /// Run a read-only SQL statement over a table artifact, which the statement names `self`, and over other artifacts
     /// that it names.
     #[command(after_help = "Examples:
@@ -77,6 +84,28 @@ Other artifacts follow FROM or JOIN, or are in braces: {latest/test/problems}.")
     },
     /// List all pins.
     Pins,
+    /// Add a note to an artifact or to one of its rows.
+    #[command(after_help = "Examples:
+  trainyard artifacts note latest/rl/model \"used in table 2\"
+  trainyard artifacts note latest/evaluate/trajectories --row 17 \"the verifier is wrong here\"")]
+    Note(NoteArgs),
+    /// List the notes about an artifact and its rows, or all notes of the store.
+    Notes {
+        /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT; default: all artifacts.
+        #[arg(add = ArgValueCompleter::new(complete::artifacts))]
+        artifact: Option<String>,
+    },
+    /// Remove a note.
+    Unnote {
+        /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
+        #[arg(add = ArgValueCompleter::new(complete::artifacts))]
+        artifact: String,
+        /// Number of the note, as `artifacts notes` shows it.
+        number: u64,
+        /// Author of the removal; default: `$USER`.
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
 }
 
 // Doc comments of these structs would replace those of the commands.
@@ -100,6 +129,28 @@ pub struct ShowArgs {
     /// Print the rows in full for which this SQL expression is true, e.g. `reward < 0.5 and turns > 3`.
     #[arg(long = "where", value_name = "EXPRESSION")]
     pub condition: Option<String>,
+    /// Show the tokens of the row with this value each; default: the log-probability, or else the loss mask.
+    #[arg(long, value_name = "VALUE", num_args = 0..=1, conflicts_with_all = ["condition", "metrics", "rows"],
+        value_parser = TokenValue::NAMES)]
+    pub tokens: Option<Option<String>>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct NoteArgs {
+    /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
+    #[arg(add = ArgValueCompleter::new(complete::artifacts))]
+    pub artifact: String,
+    /// Text of the note, at most 4 KiB.
+    pub text: String,
+    /// Attach the note to row N, counted from 0.
+    #[arg(long, value_name = "N", conflicts_with = "id")]
+    pub row: Option<usize>,
+    /// Attach the note to the row with this id.
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// Author of the note; default: `$USER`.
+    #[arg(long, value_name = "NAME")]
+    pub by: Option<String>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -116,6 +167,19 @@ pub struct CompareArgs {
     /// Number of the compared sample; default: the greedy one, or else the first.
     #[arg(long, value_name = "N")]
     pub sample: Option<i64>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ArtifactDiffArgs {
+    /// First artifact: RUN/STAGE/OUTPUT, e.g. `latest/sft/model`, or DIGEST/OUTPUT.
+    #[arg(value_name = "A", add = ArgValueCompleter::new(complete::artifacts))]
+    pub a: String,
+    /// Second artifact.
+    #[arg(value_name = "B", add = ArgValueCompleter::new(complete::artifacts))]
+    pub b: String,
+    /// Number of rows shown of those that changed, and of those that only one table has.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub rows: usize,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -163,6 +227,10 @@ pub struct ExportArgs {
     /// with a value per token.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
+    /// Write all text into a .csv file unchanged, also text that a spreadsheet would run as a formula (`=1+2`); by
+    /// default `'` comes first.
+    #[arg(long)]
+    pub keep_formulas: bool,
     /// Write into a folder that is not empty.
     #[arg(long)]
     pub force: bool,

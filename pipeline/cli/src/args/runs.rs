@@ -23,6 +23,9 @@ pub enum RunsCommand {
         /// Maximum number of runs shown.
         #[arg(long, default_value_t = 20)]
         limit: usize,
+        /// Only runs with this tag.
+        #[arg(long, value_name = "NAME")]
+        tag: Option<String>,
     },
     /// Show one run: every stage, its state, time, attempts and metrics.
     Show {
@@ -38,12 +41,27 @@ pub enum RunsCommand {
             add = ArgValueCompleter::new(complete::stages_of_run))]
         curves: Option<String>,
     },
+    /// Show what differs between two runs: parameters, stages with the reasons, and metrics.
+    #[command(after_help = "Example:
+  trainyard runs diff latest-success latest")]
+    Diff {
+        /// First run: id, a unique prefix of it, `latest`, or `latest-success`.
+        #[arg(value_name = "A", add = ArgValueCompleter::new(complete::runs))]
+        a: String,
+        /// Second run.
+        #[arg(value_name = "B", add = ArgValueCompleter::new(complete::runs))]
+        b: String,
+    },
     /// Stop a run.
     Cancel {
         /// Run id, a unique prefix of it, `latest`, or `latest-success`.
         #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
     },
+    /// Give a run tags: short names that commands accept for the run while no other run has them.
+    Tag(TagArgs),
+    /// Take tags from a run.
+    Untag(TagArgs),
     /// Resume an interrupted run.
     Resume {
         /// Run id, a unique prefix of it, `latest`, or `latest-success`.
@@ -63,4 +81,18 @@ pub enum RunsCommand {
         #[arg(add = ArgValueCompleter::new(complete::stages_of_run))]
         stage: String,
     },
+}
+
+// Doc comments of these structs would replace those of the commands.
+#[derive(Debug, Clone, Args)]
+pub struct TagArgs {
+    /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
+    pub run: String,
+    /// Tags: letters, digits, `.`, `_` and `-`, at most 64 characters each.
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Author of the change; default: `$USER`.
+    #[arg(long, value_name = "NAME")]
+    pub by: Option<String>,
 }

@@ -12,13 +12,19 @@ pub struct ServeArgs {
     pub workflows: PathBuf,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// Address and port of the HTTP API.
+    /// Address and port of the HTTP API and the pages.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8675")]
     pub bind: SocketAddr,
+    /// Address that the browser shows, if a proxy is before the server, such as JupyterHub.
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<String>,
     /// File of API tokens, one per line: role (`viewer` or `operator`), name, token. Without it, only this machine may
-    /// send requests.
+    /// send requests, with a random token in a file below `$TRAINYARD_HOME/tokens`.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Accept requests of this machine without a token, from every user and program on it.
+    #[arg(long, conflicts_with = "token_file")]
+    pub no_token: bool,
     /// Effect of SIGTERM and Ctrl-C on active runs: `leave` them running for the next daemon, or `stop` them.
     #[arg(long, value_enum, default_value_t)]
     pub on_stop: OnStop,

@@ -20,9 +20,13 @@ pub struct ServeModelArgs {
     /// Model name that clients send in requests; default: MODEL as given.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// File with the API key that every request must carry. Without it, only this machine may send requests.
+    /// File with the API key that every request must carry. Without it, only this machine may send requests, with a
+    /// random key in a file below `$TRAINYARD_HOME/tokens`.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+    /// Accept requests of this machine without a key, from every user and program on it.
+    #[arg(long, conflicts_with = "key_file")]
+    pub no_token: bool,
     /// Compute backend, as in stages: `cpu`, `candle`, or `{kind: candle, device: cuda}`.
     #[arg(long, value_name = "BACKEND", default_value = "cpu")]
     pub backend: String,

@@ -56,9 +56,13 @@ impl CliCommand {
             Self::Plan(args) => &mut args.site,
             Self::Try(args) => &mut args.site,
             Self::Runs(args) => &mut args.site,
+            Self::Top(args) => &mut args.site,
+            Self::Pages(args) => &mut args.site,
+            Self::Report(args) => &mut args.leading,
             Self::Logs(args) => &mut args.site,
             Self::Explain(args) => &mut args.site,
             Self::Artifacts(args) => &mut args.site,
+            Self::Search(args) => &mut args.site,
             Self::Serve(args) => &mut args.site,
             Self::ServeModel(args) => &mut args.site,
             Self::Schedules(args) => &mut args.site,
@@ -96,6 +100,7 @@ mod tests {
         assert_eq!(store(&["--store", "x", "runs", "show", "latest"]), is("x"));
         assert_eq!(store(&["runs", "--store", "x", "list"]), is("x"));
         assert_eq!(store(&["--store", "x", "run", "w.yaml", "--store", "y"]), is("y"), "that of the command precedes");
+        assert_eq!(store(&["--store", "x", "report", "latest", "--site", "out"]), is("x"));
         assert_eq!(store(&["plan", "w.yaml"]), Ok(None));
         assert!(store(&["--store", "x", "stages"]).unwrap_err().contains("does not use `--store`"));
         Cli::command().debug_assert();

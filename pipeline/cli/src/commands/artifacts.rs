@@ -1,15 +1,20 @@
-//! Implements `trainyard artifacts`: list, show, compare, query, lineage, export, pin, unpin, pins, gc.
+//! Implements `trainyard artifacts`: list, show, compare, diff, query, lineage, export, pin, unpin, pins, note, notes,
+//! unnote, gc.
 
 mod compare;
+mod content;
+mod diff;
 mod export;
 pub(super) mod fetch;
 mod gc;
 mod lineage;
 mod list;
+mod notes;
 mod pins;
 mod query;
 mod rows;
 mod show;
+mod tokens;
 
 use crate::args::{ArtifactsArgs, ArtifactsCommand, OutputFormat, ShowArgs};
 use crate::exit::CliExit;
@@ -26,6 +31,7 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
         ArtifactsCommand::Show(options) => show(&session, options, args.format),
         ArtifactsCommand::Compare(options) => compare::run(&session, options, args.format),
+        ArtifactsCommand::Diff(options) => diff::run(&session, options, args.format),
         ArtifactsCommand::Query(options) => query::run(&session, options, args.format),
         ArtifactsCommand::Lineage(options) => lineage::run(&session, options, args.format),
         ArtifactsCommand::Export(options) => export::run(&session, options, catalogue, args.format),
@@ -33,11 +39,19 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
         ArtifactsCommand::Pin { artifact, note } => pins::pin(&session, artifact, note.clone(), args.format),
         ArtifactsCommand::Unpin { artifact } => pins::unpin(&session, artifact, args.format),
         ArtifactsCommand::Pins => pins::list(&session, args.format),
+        ArtifactsCommand::Note(options) => notes::add(&session, options, args.format),
+        ArtifactsCommand::Notes { artifact } => notes::list(&session, artifact.as_deref(), args.format),
+        ArtifactsCommand::Unnote { artifact, number, by } => {
+            notes::remove(&session, artifact, *number, by.as_deref(), args.format)
+        }
     }
 }
 
 /// Shows the rows that the arguments select, or else the whole artifact.
 fn show(session: &AppSession, args: &ShowArgs, format: OutputFormat) -> Result<CliExit> {
+    if let Some(value) = &args.tokens {
+        return tokens::run(session, &args.artifact, args.row, args.id.as_deref(), value.as_deref(), format);
+    }
     let position = args.row.map(RowSelector::Position);
     let id = args.id.as_deref().map(RowSelector::Id);
     let condition = args.condition.as_deref().map(|condition| RowSelector::Where(condition, args.rows));
@@ -53,7 +67,11 @@ fn show(session: &AppSession, args: &ShowArgs, format: OutputFormat) -> Result<C
 fn access(command: &ArtifactsCommand) -> Access {
     match command {
         ArtifactsCommand::Gc(options) if options.dry_run => Access::Read,
-        ArtifactsCommand::Gc(_) | ArtifactsCommand::Pin { .. } | ArtifactsCommand::Unpin { .. } => Access::Write,
+        ArtifactsCommand::Gc(_)
+        | ArtifactsCommand::Pin { .. }
+        | ArtifactsCommand::Unpin { .. }
+        | ArtifactsCommand::Note(_)
+        | ArtifactsCommand::Unnote { .. } => Access::Write,
         _ => Access::Read,
     }
 }

@@ -4,7 +4,7 @@
 mod ablation;
 mod arms;
 mod difference;
-mod effects;
+pub mod effects;
 pub mod library;
 mod loaded_recipe;
 mod page;

@@ -1,11 +1,13 @@
 //! Implements `trainyard run FILE`, which compiles and runs a workflow, and prints a summary.
 
-use crate::args::{OutputFormat, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
+use super::page_catalogue;
+use crate::args::{OutputFormat, PagesArgs, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
 use crate::compiled::{self, WorkflowSource};
 use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text, print_warning};
-use crate::output::progress::ProgressObserver;
-use crate::output::{reports, runs};
+use crate::output::progress::{PageOfRun, ProgressObserver};
+use crate::output::{reports, runs, shell};
+use crate::pages;
 use crate::session::{self, Access, AppSession};
 use crate::shipped::ShippedFiles;
 use serde_json::{Value, json};
@@ -31,7 +33,9 @@ pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
         interrupt: Interrupt::default(),
     };
     let input = DaemonInput { tick: args.tick.as_deref(), texts: args.texts.as_deref() };
-    execute(&args.site, (&args.workflow, input), options, args.format, catalogue)
+    // The daemon serves the pages of the runs that it starts.
+    let pages = (!args.no_pages && args.run_id.is_none()).then_some(&args.pages);
+    execute(&args.site, (&args.workflow, input), options, (args.format, pages), catalogue)
 }
 
 /// Input that the daemon passes to a run, in addition to the file.
@@ -57,14 +61,14 @@ pub fn resume(
     let workflow = WorkflowArgs { file: PathBuf::from(&view.source), params: ParamArgs { params } };
     let options =
         RunOptions { selection: view.selection.clone(), take_over, resume: Some(run), ..RunOptions::default() };
-    execute(site, (&workflow, DaemonInput::default()), options, format, catalogue)
+    execute(site, (&workflow, DaemonInput::default()), options, (format, Some(&PagesArgs::default())), catalogue)
 }
 
 fn execute(
     site: &SiteArgs,
     (workflow, input): (&WorkflowArgs, DaemonInput<'_>),
     options: RunOptions,
-    format: OutputFormat,
+    (format, pages): (OutputFormat, Option<&PagesArgs>),
     catalogue: &Arc<Catalogue>,
 ) -> Result<CliExit> {
     let session = session::open(site, Access::Run, catalogue)?;
@@ -89,7 +93,9 @@ fn execute(
         }
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let progress: Arc<dyn Observer> = Arc::new(ProgressObserver::new(clock.clone()).comparing(&plan));
+    let pages = pages.and_then(|args| served_pages(&session, args, &clock, catalogue));
+    let progress = ProgressObserver::new(clock.clone()).comparing(&plan).with_page(pages);
+    let progress: Arc<dyn Observer> = Arc::new(progress);
     let trackers = wiring::tracker_context(&session);
     let tracked = tracking::follow(catalogue.trackers(), &session.site.tracking, &trackers, clock.clone(), progress)?;
     let context = wiring::run_context(&session, catalogue, clock.clone(), tracked.clone())?;
@@ -108,7 +114,7 @@ fn execute(
             match notifications::run_ended(notifications, &session.store, run, view, runs::closing_line(run, view))
                 .await
             {
-                Ok(Some(message)) => notifications::send(notifications, &message).await,
+                Ok(Some(message)) => notifications::send(&session.site, &message).await,
                 Ok(None) => Vec::new(),
                 Err(error) => vec![error.at("notifications were not sent")],
             },
@@ -116,6 +122,19 @@ fn execute(
     })?;
     failed.iter().for_each(print_warning);
     exit(&summary)
+}
+
+/// Serves the pages of the run until the returned function is dropped. Without them the run is the same, so a failure
+/// is only a warning.
+fn served_pages(
+    session: &AppSession,
+    args: &PagesArgs,
+    clock: &Arc<dyn Clock>,
+    catalogue: &Arc<Catalogue>,
+) -> Option<PageOfRun> {
+    let catalogue = page_catalogue::lazy(catalogue, &session.site);
+    let pages = pages::start(session, args, clock.clone(), catalogue).inspect_err(print_warning).ok()?;
+    Some(Box::new(move |run: &RunId| pages.url(&format!("runs/{run}"))))
 }
 
 /// Prints the first table of each report, the closing line, and the next command. The most important text comes last.
@@ -140,13 +159,7 @@ fn next(run: &RunId, view: &RunView, report: Option<&reports::ReportHeadline>) -
     let failed = view.stages.iter().find(|stage| stage.status == StageStatus::Failed);
     match (failed, report) {
         (Some(stage), _) if !stage.attempts.is_empty() && stage.digest.is_some() && stage.generation.is_none() => {
-            // Axes are in brackets, which shells interpret as a pattern.
-            let key = &stage.stage.0.0;
-            if key.contains('[') {
-                format!("trainyard logs {run} '{key}'")
-            } else {
-                format!("trainyard logs {run} {key}")
-            }
+            format!("trainyard logs {run} {}", shell::word(&stage.stage.0.0))
         }
         (_, Some(report)) => format!("trainyard artifacts export {} report", report.artifact),
         _ => format!("trainyard runs show {run}"),

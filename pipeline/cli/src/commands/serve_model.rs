@@ -1,6 +1,7 @@
 //! Implements `trainyard serve-model MODEL`, which serves a model over the APIs that agents use.
 
 use super::models;
+use super::serve::token_file;
 use crate::args::ServeModelArgs;
 use crate::exit::CliExit;
 use crate::output::human::print_note;
@@ -8,9 +9,10 @@ use crate::session::{self, Access};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
-use trainyard_app::{Catalogue, inline, machine, wiring};
+use trainyard_app::{Catalogue, inline, machine};
 use trainyard_core::error::io_error;
-use trainyard_core::{Clock, Error, Result, Secret, Secrets, SystemClock};
+use trainyard_core::{Chance, Clock, Error, Result, Secret, Secrets, SystemClock};
+use trainyard_http_server::{raise_descriptor_limit, random_seed};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::backend::registry::BackendSlot;
@@ -23,15 +25,20 @@ use trainyard_runtime::Interrupt;
 pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let chance = wiring::chance(clock.as_ref()).child("serve_model", &[clock.monotonic().as_nanos() as u64]);
+    // The ids of responses follow from it: a client must not guess those of conversations that it could continue.
+    let chance = Chance::new(random_seed()?).child("serve_model", &[]);
     let key = args.key_file.as_deref().map(key).transpose()?;
     let mut settings = ModelApiSettings { key, ..ModelApiSettings::new(clock, chance) };
     // Each waiting request has a connection, and further requests need one for their rejection.
     settings.limits.connections += args.max_batch as usize + args.max_waiting as usize;
+    settings.limits = settings.limits.within_descriptors(raise_descriptor_limit());
     // The address is bound before the model is loaded, since loading can take minutes and the address may be
     // unavailable.
     let listener = session.block_on(server::bind(args.bind, &settings))?;
     let address = listener.local_addr().unwrap_or(args.bind);
+    let needs_none = args.no_token || settings.key.is_some();
+    let file = (!needs_none).then(|| token_file("serve-model", address.port())).transpose()?;
+    settings.key = file.as_ref().map(|file| file.token().clone()).or(settings.key);
     let found = models::find(&session, &args.model)?;
     let model = ModelFolder::load(&found.input.folder)?;
     let backend = backend(catalogue, &args.backend)?;
@@ -48,6 +55,9 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit>
     let host = Arc::new(ModelServer::start(&model.chat, &model.generation, sampler, options)?);
     drop(model);
     print_note(&format!("serving {name} on http://{address}/v1"));
+    if let Some(file) = &file {
+        print_note(&format!("requests need the key in {}", file.path().display()));
+    }
     session.block_on(async {
         let interrupt = Interrupt::default();
         interrupt.on_signals()?;

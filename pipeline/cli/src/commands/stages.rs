@@ -10,7 +10,7 @@ use std::sync::Arc;
 use trainyard_api::PartPage;
 use trainyard_app::{Catalogue, CatalogueEntry};
 use trainyard_core::metric::{DeclaredMetrics, MetricDirection, MetricInfo};
-use trainyard_core::{Cardinality, KindInfo, PortInfo, Result};
+use trainyard_core::{Cardinality, KindInfo, PortInfo, Result, option_list};
 use trainyard_runtime::executors::ExecutorKind;
 
 /// Prints a list of all kinds and families, or the page of the given name. Errors: invalid (an unknown or ambiguous
@@ -69,7 +69,7 @@ fn page(info: &KindInfo, catalogue: &Catalogue) -> String {
     ports(&mut text, "inputs", &info.inputs);
     ports(&mut text, "outputs", &info.outputs);
     text.push_str("\noptions\n");
-    options(&mut text, &info.options, &info.options, 1);
+    options(&mut text, &info.options);
     declared(&mut text, &info.metrics);
     let _ = write!(text, "\nexample\n{}", indent(info.example, 2));
     let parts = info.families.iter().flat_map(|folder| catalogue.pages(folder).unwrap_or_default());
@@ -94,7 +94,7 @@ fn part_page(part: &PartPage) -> Result<String> {
     part_options["properties"].as_object_mut().map(|properties| properties.remove("kind"));
     if part_options["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
         text.push_str("\noptions\n");
-        options(&mut text, &part_options, &part_options, 1);
+        options(&mut text, &part_options);
     }
     metrics(&mut text, "metrics", &part.metrics);
     if let Some(expanded) = &part.expands_to {
@@ -113,7 +113,7 @@ fn executor_page(kind: &ExecutorKind) -> String {
         format!("executors/{}\n{}\n\nA pool of the site file names it as `executor`.", kind.name, kind.summary);
     if kind.schema["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
         text.push_str(" Its options are under `with`.\n\noptions\n");
-        options(&mut text, &kind.schema, &kind.schema, 1);
+        options(&mut text, &kind.schema);
     }
     text
 }
@@ -168,73 +168,14 @@ fn cardinality(cardinality: Cardinality) -> &'static str {
     }
 }
 
-/// Formats the properties of a schema, each with name, type, default and documentation. Nested objects are indented,
-/// down to a limited depth.
-fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-    for (name, property) in properties {
-        let resolved = resolve(root, property);
-        let doc =
-            property.get("description").or_else(|| resolved.get("description")).and_then(Value::as_str).unwrap_or("");
-        let default = property.get("default").map(|d| format!(" = {d}")).unwrap_or_default();
-        let _ = writeln!(text, "{}{name}: {}{default}", "  ".repeat(depth), type_name(root, resolved));
-        if !doc.is_empty() {
-            let _ = writeln!(text, "{}", indent(doc, 2 * depth + 4));
+/// Formats the options of a schema, each with name, type, default and documentation, nested ones indented.
+fn options(text: &mut String, schema: &Value) {
+    for row in option_list::options(schema) {
+        let default = row.default.map(|default| format!(" = {default}")).unwrap_or_default();
+        let _ = writeln!(text, "{}{}: {}{default}", "  ".repeat(row.depth + 1), row.name, row.kind);
+        if !row.doc.is_empty() {
+            let _ = writeln!(text, "{}", indent(&row.doc, 2 * row.depth + 6));
         }
-        if depth < 4 {
-            options(text, root, resolved, depth + 1);
-        }
-    }
-}
-
-/// Follows a `$ref` into the definitions of the schema `root`, also through an `anyOf` or `allOf` with a single
-/// non-null member (an `Option` of a struct).
-fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    if let Some(target) =
-        schema.get("$ref").and_then(Value::as_str).and_then(|r| root.pointer(r.trim_start_matches('#')))
-    {
-        return target;
-    }
-    let members = schema.get("anyOf").or_else(|| schema.get("allOf")).and_then(Value::as_array);
-    let mut non_null = members.into_iter().flatten().filter(|m| m.get("type").and_then(Value::as_str) != Some("null"));
-    match (non_null.next(), non_null.next()) {
-        (Some(only), None) => resolve(root, only),
-        _ => schema,
-    }
-}
-
-fn type_name(root: &Value, schema: &Value) -> String {
-    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        return values
-            .iter()
-            .map(|v| v.as_str().map_or_else(|| v.to_string(), ToString::to_string))
-            .collect::<Vec<_>>()
-            .join(" | ");
-    }
-    if let Some(branches) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array) {
-        let names: Vec<String> = branches.iter().map(|b| branch_name(root, b)).collect();
-        return names.join(" | ");
-    }
-    match schema.get("type") {
-        Some(Value::String(t)) if t == "array" => {
-            format!(
-                "list of {}",
-                schema.get("items").map_or_else(|| "any".into(), |i| type_name(root, resolve(root, i)))
-            )
-        }
-        Some(Value::String(t)) => t.clone(),
-        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),
-        _ => "any".into(),
-    }
-}
-
-fn branch_name(root: &Value, branch: &Value) -> String {
-    let resolved = resolve(root, branch);
-    let constant = resolved.get("const").or_else(|| resolved.pointer("/properties/kind/const"));
-    match constant.and_then(Value::as_str) {
-        Some(name) if resolved.get("properties").is_some() => format!("{{kind: {name}, …}}"),
-        Some(name) => name.to_string(),
-        None => type_name(root, resolved),
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::style;
 use std::borrow::Cow;
+use trainyard_views::untrusted::must_be_escaped;
 
 /// Terminal codes that are not escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,15 +79,6 @@ fn color_code(text: &str) -> usize {
     let Some(body) = text.strip_prefix("\x1b[") else { return 0 };
     let numbers = body.len() - body.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';' || c == ':').len();
     if body[numbers..].starts_with('m') { 2 + numbers + 1 } else { 0 }
-}
-
-fn must_be_escaped(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        // Marks, embeddings, overrides and isolates of bidirectional text.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        c => c.is_control(),
-    }
 }
 
 #[cfg(test)]

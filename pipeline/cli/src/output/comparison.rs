@@ -2,57 +2,11 @@
 
 use super::conversation::{self, plain};
 use super::table::table;
-use serde::{Serialize, Serializer};
-use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
+use trainyard_views::comparison::{ComparedModel, ProblemComparison};
 
 /// Number of the greedy sample.
 const GREEDY: i64 = -1;
-
-/// Samples of several models on one problem.
-#[derive(Debug, Serialize)]
-pub struct ProblemComparison {
-    /// Id of the problem.
-    pub problem: String,
-    /// Position among the problems, from 0.
-    pub position: usize,
-    /// Number of problems in the artifacts.
-    pub problems: usize,
-    /// Messages of the prompt, which all conversations share.
-    pub question: Vec<Value>,
-    pub expected: Option<Value>,
-    pub models: Vec<ComparedModel>,
-}
-
-/// Sample of one model.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct ComparedModel {
-    pub model: String,
-    pub artifact: String,
-    /// Number of the sample; −1 = greedy; `None` if the model has no such sample of the problem.
-    pub sample: Option<i64>,
-    /// Numbers of right and of judged samples that were drawn, not greedy.
-    #[serde(serialize_with = "counts")]
-    pub drawn: (usize, usize),
-    /// `right`, `wrong`, `unreadable` with the reason, or `not judged`.
-    pub verdict: Option<String>,
-    /// Trajectory without columns of tokens; `None` if it was not kept.
-    pub row: Option<Map<String, Value>>,
-}
-
-fn counts<S: Serializer>((right, of): &(usize, usize), serializer: S) -> Result<S::Ok, S::Error> {
-    json!({"right": right, "of": of}).serialize(serializer)
-}
-
-impl ComparedModel {
-    pub fn messages(&self) -> &[Value] {
-        self.row.as_ref().and_then(|row| row.get("messages")?.as_array()).map_or(&[], Vec::as_slice)
-    }
-    fn cell(&self, names: &[&str]) -> Option<String> {
-        let row = self.row.as_ref()?;
-        names.iter().find_map(|name| row.get(*name).filter(|value| !value.is_null())).map(plain)
-    }
-}
 
 /// Formats the question, the expected answer, a table of verdicts, and the conversation of each model.
 pub fn text(found: &ProblemComparison) -> String {
@@ -73,14 +27,14 @@ pub fn text(found: &ProblemComparison) -> String {
 fn cells(model: &ComparedModel) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_string());
     let sample = model.sample.map(|number| if number == GREEDY { "greedy".to_string() } else { number.to_string() });
-    let (right, of) = model.drawn;
+    let drawn = model.drawn;
     vec![
         model.model.clone(),
         or_dash(sample),
         or_dash(model.verdict.clone()),
-        or_dash(model.cell(&["extracted", "answer"])),
-        or_dash(model.cell(&["reward"])),
-        if of == 0 { "-".to_string() } else { format!("{right} of {of} right") },
+        or_dash(model.cell(&["extracted", "answer"]).map(plain)),
+        or_dash(model.cell(&["reward"]).map(plain)),
+        if drawn.of == 0 { "-".to_string() } else { format!("{} of {} right", drawn.right, drawn.of) },
     ]
 }
 
@@ -99,6 +53,8 @@ fn body(model: &ComparedModel, shared: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use trainyard_views::comparison::DrawnSamples;
 
     fn said(name: &str, text: &str, is_correct: bool) -> ComparedModel {
         let row = json!({
@@ -111,9 +67,10 @@ mod tests {
             model: name.into(),
             artifact: "latest/evaluate/results".into(),
             sample: Some(-1),
-            drawn: (1, 4),
+            drawn: DrawnSamples { right: 1, of: 4 },
             verdict: Some(if is_correct { "right" } else { "wrong" }.into()),
             row: row.as_object().cloned(),
+            place: None,
         }
     }
 
@@ -127,6 +84,7 @@ mod tests {
             question: vec![json!({"role": "user", "content": "2+3?"})],
             expected: Some(json!("5")),
             models: vec![said("sft", "6", false), said("rl", "5", true), missing],
+            ..ProblemComparison::default()
         };
         let expected = "problem p1 (position 2 of 9, counted from 0)\n\n── user\n2+3?\n\nexpected: 5\n\n\
                         model  sample  verdict  answer  reward  drawn samples\n\

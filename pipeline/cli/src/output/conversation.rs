@@ -1,8 +1,11 @@
 //! Formats one row of a table: a trajectory as a conversation, another row as a record.
 
+use super::metrics::number;
 use super::segments::EpisodeSegments;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
+use trainyard_views::step_labels;
+use trainyard_views::trajectory::{PER_TOKEN, verdict};
 
 /// Maximum number of list items that are shown.
 const ITEMS: usize = 12;
@@ -27,9 +30,6 @@ const HEAD_COLUMNS: [&str; 18] = [
     "correct",
     "unreadable",
 ];
-/// Columns with a value per token, which are not readable for humans.
-pub const PER_TOKEN: [&str; 7] =
-    ["advantages", "entropies", "logprobs", "loss_mask", "token_ids", "turn", "weights_version"];
 
 pub fn row(row: &Value) -> String {
     let Some(cells) = row.as_object() else { return row.to_string() };
@@ -40,7 +40,9 @@ pub fn row(row: &Value) -> String {
 }
 
 fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
-    let hidden: Vec<&str> = HEAD_COLUMNS.iter().chain(&PER_TOKEN).copied().collect();
+    // Labels without a known place are listed.
+    let placed = (!step_labels::of_row(cells).is_empty()).then_some("step_labels");
+    let hidden: Vec<&str> = HEAD_COLUMNS.iter().chain(&PER_TOKEN).copied().chain(placed).collect();
     let (text, answer) = (conversation(cells, messages), answer(cells).unwrap_or_default());
     format!("{}\n\n{}", format!("{text}\n{answer}").trim_end(), record(cells, &hidden)).trim_end().to_string()
 }
@@ -56,12 +58,13 @@ fn conversation(cells: &Map<String, Value>, messages: &[Value]) -> String {
     for name in ["id", "problem_id"] {
         let _ = writeln!(text, "{name}: {}", plain(cells.get(name).unwrap_or(&Value::Null)));
     }
-    let segments = EpisodeSegments::read(cells, messages);
+    let (segments, labels) = (EpisodeSegments::read(cells, messages), step_labels::of_row(cells));
     for (at, message) in messages.iter().enumerate() {
         segments.headings(at, message).iter().for_each(|heading| {
             let _ = writeln!(text, "\n{heading}");
         });
-        write_message(&mut text, message);
+        let labels = labels.get(&at).map(|labels| step_labels::text(labels, number));
+        write_message(&mut text, message, labels.as_deref());
     }
     text + "\n" + &ending(cells)
 }
@@ -70,7 +73,7 @@ fn conversation(cells: &Map<String, Value>, messages: &[Value]) -> String {
 pub fn messages_text(messages: &[Value]) -> String {
     let mut text = String::new();
     for message in messages {
-        write_message(&mut text, message);
+        write_message(&mut text, message, None);
     }
     text
 }
@@ -96,9 +99,10 @@ pub fn ending(cells: &Map<String, Value>) -> String {
     text.trim_end().to_string()
 }
 
-/// Formats the comparison of the answer with the expected one: `verdict right: answer 7; expected: 7; verifier: v`.
-/// A row of a table has the comparison in its columns, an episode of a trial in `answer_check`. Returns `None` for a
-/// row without a comparison and without an answer.
+/// Formats the comparison of the answer with the expected one: `verdict right: answer 7; expected: 7; verifier: v`,
+/// and the answer as given if the compared one was extracted from it. A row of a table has the comparison in its
+/// columns, an episode of a trial in `answer_check`. Returns `None` for a row without a comparison and without an
+/// answer.
 pub fn answer(cells: &Map<String, Value>) -> Option<String> {
     let check = cells.get("answer_check").and_then(Value::as_object).unwrap_or(cells);
     let of = |cells: &Map<String, Value>, name: &str| cells.get(name).filter(|v| !v.is_null()).map(plain);
@@ -107,23 +111,18 @@ pub fn answer(cells: &Map<String, Value>) -> Option<String> {
         return given.map(|answer| format!("answer: {answer}"));
     };
     let verdict = verdict(check, given.is_some());
-    let answer = of(check, "extracted").or(given).map_or("no answer".to_string(), |answer| format!("answer {answer}"));
-    Some(format!("verdict {verdict}: {answer}; expected: {expected}; verifier: {verifier}"))
+    let extracted = of(check, "extracted");
+    let source = given.clone().filter(|given| extracted.as_ref().is_some_and(|extracted| extracted != given));
+    let source = source.map(|given| format!("; extracted from: {}", given.replace('\n', "⏎"))).unwrap_or_default();
+    let answer = extracted.or(given).map_or("no answer".to_string(), |answer| format!("answer {answer}"));
+    Some(format!("verdict {verdict}: {answer}; expected: {expected}; verifier: {verifier}{source}"))
 }
 
-/// Returns `right`, `wrong`, or `unreadable` with the reason, from the columns of a comparison.
-pub fn verdict(check: &Map<String, Value>, has_answer: bool) -> String {
-    let reason = check.get("unreadable").filter(|reason| has_answer && !reason.is_null());
-    match (check.get("correct") == Some(&Value::Bool(true)), reason) {
-        (true, _) => "right".to_string(),
-        (false, Some(reason)) => format!("unreadable ({})", plain(reason)),
-        (false, None) => "wrong".to_string(),
-    }
-}
-
-fn write_message(text: &mut String, message: &Value) {
+/// Writes a message after a line with its role and what is known about its turn.
+fn write_message(text: &mut String, message: &Value, fact: Option<&str>) {
     let role = message.get("role").map(plain).unwrap_or_default();
-    let _ = writeln!(text, "\n── {role}");
+    let fact = fact.map(|fact| format!(", {fact}")).unwrap_or_default();
+    let _ = writeln!(text, "\n── {role}{fact}");
     let body = message.get("content").map(plain).unwrap_or_default();
     // Tool output is indented to distinguish it from messages.
     let margin = if role == "tool" { "  | " } else { "" };
@@ -247,12 +246,32 @@ mod tests {
     }
 
     #[test]
+    fn step_labels_are_at_their_turns() {
+        let mut cells = json!({
+            "id": "r1", "problem_id": "p1", "stop_reason": "answer", "turns": 2, "step_labels": [null, 0.25],
+            "messages": [
+                {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"},
+                {"role": "tool", "content": "5"}, {"role": "assistant", "content": "b"},
+            ],
+        });
+        let text = row(&cells);
+        assert!(text.contains("── assistant, step label none\na\n\n── tool\n"), "{text}");
+        assert!(text.contains("── assistant, step label 0.250\nb\n") && !text.contains("step_labels"), "{text}");
+        cells["step_labels"] = json!([0.25]);
+        let text = row(&cells);
+        assert!(text.contains("step_labels: [0.25]") && !text.contains("step label "), "no place is known: {text}");
+    }
+
+    #[test]
     fn answers_are_shown_with_what_they_were_compared_with() {
         let of = |value: Value| answer(value.as_object().unwrap());
         let row = json!({"answer": "0", "expected": "0", "extracted": "0", "verifier": "numeric", "correct": true});
         let right = "verdict right: answer 0; expected: 0; verifier: numeric";
         assert_eq!(of(row.clone()).as_deref(), Some(right));
         assert_eq!(of(json!({"answer": "0", "answer_check": row.clone()})).as_deref(), Some(right));
+        let mut longer = row.clone();
+        longer["answer"] = json!("0 degrees");
+        assert_eq!(of(longer), Some(format!("{right}; extracted from: 0 degrees")));
         let mut unreadable = row.clone();
         for (name, value) in [
             ("answer", json!("3 or 5")),

@@ -1,19 +1,24 @@
 //! Prints diagnostics as snippets of the file, rendered by miette, and converts them to JSON.
 
 use super::clean::{AllowedCodes, clean};
-use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Severity as Grade};
+use super::excerpt::Excerpt;
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, Severity as Grade};
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
+use std::ops::Range;
 use textwrap::{WordSeparator, WordSplitter};
 use trainyard_spec::{Diagnostic, Severity, Sources};
 
-/// Prints diagnostics with snippets on stderr.
+/// Maximum number of printed diagnostics. JSON has all.
+const MAX_PRINTED: usize = 100;
+
+/// Prints diagnostics with snippets on stderr: the first hundred, errors before others, and the number of the rest.
 pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let terminal = terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
     let handler = handler(terminal, color);
     let mut err = std::io::stderr().lock();
-    for diagnostic in diagnostics {
+    for diagnostic in printed(diagnostics) {
         let mut text = String::new();
         let rendered = handler.render_report(&mut text, report(diagnostic, sources).as_ref());
         // A diagnostic that cannot be rendered is printed on one line. Errors of a closed stderr are ignored.
@@ -21,6 +26,20 @@ pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
         let allowed = if color { AllowedCodes::Colors } else { AllowedCodes::Nothing };
         let _ = writeln!(err, "{}", clean(line.trim_end(), allowed));
     }
+    let more = diagnostics.len().saturating_sub(MAX_PRINTED);
+    if more > 0 {
+        let _ = writeln!(err, "and {more} more; `check --format json` has all");
+    }
+}
+
+/// Returns the diagnostics that are printed. If they are too many, errors come before the others.
+fn printed(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
+    let mut printed: Vec<&Diagnostic> = diagnostics.iter().collect();
+    if printed.len() > MAX_PRINTED {
+        printed.sort_by_key(|diagnostic| diagnostic.severity);
+        printed.truncate(MAX_PRINTED);
+    }
+    printed
 }
 
 /// Returns the renderer for a terminal of this width. `None` stands for a pipe or a file, whose lines are not wrapped,
@@ -52,15 +71,17 @@ pub fn count(diagnostics: &[Diagnostic]) -> String {
 }
 
 fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
-    let label = |span: trainyard_spec::Span, text: String| {
-        LabeledSpan::new(Some(text), span.start as usize, (span.end - span.start) as usize)
-    };
-    let mut labels = vec![LabeledSpan::new_primary_with_span(
-        None,
-        (diagnostic.span.start as usize, (diagnostic.span.end - diagnostic.span.start) as usize),
-    )];
     let (near, far): (Vec<_>, Vec<_>) = diagnostic.related.iter().partition(|r| is_near(r.span, diagnostic.span));
-    labels.extend(near.into_iter().map(|r| label(r.span, r.message.clone())));
+    let (name, text) =
+        sources.get(diagnostic.span.file).map_or_else(Default::default, |f| (f.name.as_str(), f.text.as_str()));
+    let spans = [diagnostic.span].into_iter().chain(near.iter().map(|related| related.span));
+    let excerpt = Excerpt::new(name, text, &spans.map(bytes).collect::<Vec<_>>(), diagnostic.span.line as usize);
+    let mut labels = vec![LabeledSpan::new_primary_with_span(None, excerpt.label(&bytes(diagnostic.span)))];
+    labels.extend(
+        near.into_iter().map(|related| {
+            LabeledSpan::new_with_span(Some(related.message.clone()), excerpt.label(&bytes(related.span)))
+        }),
+    );
     let places = far.into_iter().map(|r| format!("{}: {}", sources.place(r.span), r.message));
     let help: Vec<String> = diagnostic.help.clone().into_iter().chain(places).collect();
     let grade = match diagnostic.severity {
@@ -75,9 +96,12 @@ fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
     if !help.is_empty() {
         rendered = rendered.with_help(help.join("\n"));
     }
-    let (name, text) =
-        sources.get(diagnostic.span.file).map_or_else(Default::default, |f| (f.name.clone(), f.text.clone()));
-    miette::Report::new(rendered).with_source_code(NamedSource::new(name, text))
+    miette::Report::new(rendered).with_source_code(excerpt)
+}
+
+/// Returns the bytes of a span in its source text.
+fn bytes(span: trainyard_spec::Span) -> Range<usize> {
+    span.start as usize..span.end as usize
 }
 
 /// Returns whether one snippet can show both positions with every line between them.
@@ -108,6 +132,37 @@ pub fn json(diagnostic: &Diagnostic, sources: &Sources) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_spec::Span;
+
+    fn rendered(diagnostic: &Diagnostic, sources: &Sources) -> String {
+        let mut text = String::new();
+        handler(None, false).render_report(&mut text, report(diagnostic, sources).as_ref()).unwrap();
+        text
+    }
+
+    #[test]
+    fn mistakes_far_into_a_line_are_shown() {
+        let mut sources = Sources::default();
+        let before = "x".repeat(70_000);
+        sources.add("long.yaml", None, format!("version: 1\n{before}mistake: 7\n"));
+        let (start, line) = (11 + 70_000, 2);
+        let span = Span { file: 0, start, end: start + 7, line, column: 70_001 };
+        let first = Span { file: 0, start: 0, end: 7, line: 1, column: 1 };
+        let text = rendered(&Diagnostic::error("unknown-key", span, "unknown").related(first, "here"), &sources);
+        assert!(text.contains("long.yaml:2:70001: unknown") && text.contains("[long.yaml:2:70001]"), "{text}");
+        assert!(text.contains("version: 1") && text.contains("xxmistake: 7") && text.contains("here"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() < 500), "{text}");
+    }
+
+    #[test]
+    fn errors_come_before_others_when_there_are_too_many() {
+        let span = Span { file: 0, start: 0, end: 0, line: 1, column: 1 };
+        let mut all = vec![Diagnostic::warning("w", span, "w"); MAX_PRINTED];
+        assert_eq!(printed(&all).len(), MAX_PRINTED);
+        all.push(Diagnostic::error("e", span, "e"));
+        let shown = printed(&all);
+        assert_eq!((shown.len(), shown[0].code, shown[MAX_PRINTED - 1].code), (MAX_PRINTED, "e", "w"));
+    }
 
     #[test]
     fn lines_on_a_terminal_break_between_words() {

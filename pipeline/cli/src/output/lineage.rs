@@ -144,6 +144,7 @@ mod tests {
         LineageNode {
             relation,
             artifact: artifact.map(str::to_string),
+            stage_digest: None,
             stage_kind: None,
             row: artifact.map(|_| 3),
             id: Some(id.to_string()),
@@ -165,6 +166,7 @@ mod tests {
             inputs: vec![CountedInput {
                 input: "trajectories".into(),
                 artifact: "r/filter/kept".into(),
+                stage_digest: String::new(),
                 kind: "trajectories".into(),
                 rows: Some(40),
             }],

@@ -22,8 +22,8 @@ use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::event::{AttemptOutcome, Event, EventRecord};
 use trainyard_core::progress::ProgressMeter;
-use trainyard_core::{AttemptNumber, Clock, Comparison, Error, StageKey};
-use trainyard_runtime::Observer;
+use trainyard_core::{AttemptNumber, Clock, Comparison, Error, RunId, StageKey};
+use trainyard_runtime::{Observer, OpenedRun};
 use trainyard_spec::plan::Plan;
 use trainyard_spec::{Template, run_stage};
 use words::check_text;
@@ -38,12 +38,17 @@ const MANY_SHOWN: usize = 18;
 /// Maximum number of log lines of a failed command that are shown.
 const LAST_LINES: usize = 8;
 
+/// Function that returns the address of a run's page.
+pub type PageOfRun = Box<dyn Fn(&RunId) -> String + Send + Sync>;
+
 /// Observer that shows a run on stderr.
 pub struct ProgressObserver {
     clock: Arc<dyn Clock>,
     bars: Option<MultiProgress>,
     /// Names of the models that each evaluation compares, by stage id.
     models: BTreeMap<String, Vec<String>>,
+    /// Address of a run's page.
+    page: Option<PageOfRun>,
     state: Mutex<ProgressState>,
 }
 
@@ -74,7 +79,7 @@ type StageMetrics<'a> = (&'a BTreeMap<String, f64>, &'a [Comparison]);
 impl ProgressObserver {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
-        Self { clock, bars, models: BTreeMap::new(), state: Mutex::default() }
+        Self { clock, bars, models: BTreeMap::new(), page: None, state: Mutex::default() }
     }
     /// Makes evaluations of this plan show the accuracy of each compared model.
     #[must_use]
@@ -82,6 +87,12 @@ impl ProgressObserver {
         let named = plan.nodes.iter().map(|node| (&node.key, compared_models(&node.config)));
         let named = named.filter(|(_, models)| !models.is_empty());
         self.models = named.map(|(key, models)| (key.stage_id().to_string(), models)).collect();
+        self
+    }
+    /// Makes the first line name the page of the run.
+    #[must_use]
+    pub fn with_page(mut self, page: Option<PageOfRun>) -> Self {
+        self.page = page;
         self
     }
 
@@ -207,6 +218,11 @@ fn compared_models(config: &Template) -> Vec<String> {
 }
 
 impl Observer for ProgressObserver {
+    fn opened(&self, run: &OpenedRun<'_>) {
+        if let Some(page) = &self.page {
+            self.print_line(&format!("pages: {}", page(run.run)));
+        }
+    }
     fn event(&self, record: &EventRecord) {
         let Ok(mut state) = self.state.lock() else { return };
         match &record.event {

@@ -26,6 +26,8 @@ pub struct RunSummaryRow {
     /// Reason why the journal cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
     /// `None` if the journal cannot be read, since zeros would be false.
     #[serde(flatten)]
     journal: Option<JournalSummary>,
@@ -45,7 +47,7 @@ struct JournalSummary {
 }
 
 impl RunSummaryRow {
-    pub const HEADER: [&str; 7] = ["run", "workflow", "status", "created (UTC)", "took", "stages", "hits"];
+    const HEADER: [&str; 7] = ["run", "workflow", "status", "created (UTC)", "took", "stages", "hits"];
 
     pub fn new(run: &RunId, known: &LoadedSummary, clock: &dyn Clock) -> Self {
         let (status, totals) = match known {
@@ -61,20 +63,34 @@ impl RunSummaryRow {
             hits: totals.of(StageStatus::Hit),
             failed: totals.of(StageStatus::Failed),
         };
-        Self { run: run.0.clone(), status, why: None, journal: Some(summary) }
+        Self { run: run.0.clone(), status, why: None, tags: Vec::new(), journal: Some(summary) }
     }
     /// Creates the row of a run whose journal is damaged, or was written by a newer version.
     pub fn damaged(run: &RunId, error: &Error) -> Self {
-        Self { run: run.0.clone(), status: DAMAGED, why: Some(error.to_string()), journal: None }
+        Self { run: run.0.clone(), status: DAMAGED, why: Some(error.to_string()), tags: Vec::new(), journal: None }
+    }
+    pub fn with_tags(self, tags: Vec<String>) -> Self {
+        Self { tags, ..self }
     }
     pub fn is_damaged(&self) -> bool {
         self.status == DAMAGED
     }
-    pub fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> Vec<String> {
         let [workflow, created, took, stages, hits] =
             self.journal.as_ref().map(JournalSummary::cells).unwrap_or_default();
         vec![self.run.clone(), workflow, self.status.to_string(), created, took, stages, hits]
     }
+}
+
+/// Formats a list of runs. The column `tags` is left out if no run has tags.
+pub fn list_table(rows: &[RunSummaryRow]) -> String {
+    let mut header = RunSummaryRow::HEADER.to_vec();
+    let mut cells: Vec<Vec<String>> = rows.iter().map(RunSummaryRow::cells).collect();
+    if rows.iter().any(|row| !row.tags.is_empty()) {
+        header.push("tags");
+        cells.iter_mut().zip(rows).for_each(|(cells, row)| cells.push(row.tags.join(", ")));
+    }
+    table(&header, &cells)
 }
 
 impl JournalSummary {
@@ -156,6 +172,12 @@ pub fn text(run: &RunId, view: &RunView, progress: &StageProgress, clock: &dyn C
         }
     }
     text
+}
+
+/// Adds a line with tags below the first line of a run's page.
+pub fn with_tags(page: &str, tags: &[String]) -> String {
+    let (first, rest) = page.split_once('\n').unwrap_or((page, ""));
+    if tags.is_empty() { page.to_string() } else { format!("{first}\ntags {}\n{rest}", tags.join(", ")) }
 }
 
 /// Formats the table of a run's stages. Columns that say nothing about any stage are left out.
@@ -287,6 +309,18 @@ mod tests {
         let value = json(&run, &view, &none, &ManualClock::at_millis(86_400_000)).unwrap();
         assert_eq!((&value["status"], &value["stages"][0]["status"]), (&json!("unfinished"), &json!("interrupted")));
         assert_eq!(value["stages"][1]["status"], "pending");
+    }
+
+    #[test]
+    fn tags_follow_the_first_line_and_have_a_column() {
+        let tags = ["best".to_string(), "paper".to_string()];
+        assert_eq!(with_tags("run r1\nfile w", &tags), "run r1\ntags best, paper\nfile w");
+        assert_eq!(with_tags("run r1\nfile w", &[]), "run r1\nfile w");
+        let row = |id: &str| RunSummaryRow::damaged(&RunId(id.into()), &Error::data("x"));
+        let rows = [row("r2").with_tags(tags.to_vec()), row("r1")];
+        assert!(list_table(&rows).starts_with("run  workflow  status   created (UTC)  took  stages  hits  tags\n"));
+        assert!(list_table(&rows).contains("best, paper"));
+        assert!(!list_table(&rows[1..]).contains("tags"));
     }
 
     #[test]

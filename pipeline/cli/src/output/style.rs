@@ -3,7 +3,10 @@
 use std::io::IsTerminal as _;
 
 /// All codes that [`Style`] uses.
-pub const CODES: [&str; 5] = [RESET, BOLD, RED, YELLOW, GREEN];
+pub const CODES: [&str; 10] = [RESET, BOLD, RED, YELLOW, GREEN, SCALE[0], SCALE[1], SCALE[2], SCALE[3], SCALE[4]];
+
+/// Colors of a scale from low to high: red, orange, yellow, green, blue.
+pub const SCALE: [&str; 5] = ["\x1b[38;5;196m", "\x1b[38;5;208m", "\x1b[38;5;220m", "\x1b[38;5;40m", "\x1b[38;5;39m"];
 
 const RESET: &str = "\x1b[0m";
 const BOLD: &str = "\x1b[1m";
@@ -41,6 +44,10 @@ impl Style {
     }
     pub fn green(self, text: &str) -> String {
         self.paint(GREEN, text)
+    }
+    /// Colors a text by its place in [`SCALE`].
+    pub fn scale(self, level: usize, text: &str) -> String {
+        self.paint(SCALE[level], text)
     }
     /// Colors a status: `done` green, `failed` red, `waiting` yellow.
     pub fn status(self, text: &str) -> String {

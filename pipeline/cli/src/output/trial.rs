@@ -1,11 +1,12 @@
 //! Formats the episodes of a trial as text and as JSON.
 
-use super::conversation::{self, PER_TOKEN};
+use super::conversation;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainyard_api::{Component, TrialEpisode};
 use trainyard_app::trial::TrialResult;
 use trainyard_tables::EpisodeStatus;
+use trainyard_views::trajectory::PER_TOKEN;
 
 /// Formats every episode as a conversation, with a summary line at the end.
 pub fn text(result: &TrialResult) -> String {

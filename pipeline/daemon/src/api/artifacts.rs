@@ -1,4 +1,4 @@
-//! Lists the artifacts that a run published, and shows one with its lineage.
+//! Lists the artifacts that a run published, and shows one, a model with its parts, and its lineage.
 
 use super::error::{ApiError, ApiResult};
 use super::runs::{LISTED, id};
@@ -31,7 +31,7 @@ pub async fn show(
         let message = format!("stage {digest} has no output `{port}`");
         return Err(ApiError::not_found(message, "GET /api/v1/artifacts lists them"));
     }
-    Ok(Json(artifacts::show(&ResolvedOutput { manifest, port })))
+    Ok(Json(artifacts::show(&app.store, &ResolvedOutput { manifest, port }).await?))
 }
 
 pub async fn lineage(State(app): State<Arc<ApiState>>, Path(digest): Path<String>) -> ApiResult<Lineage> {

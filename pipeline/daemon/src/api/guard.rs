@@ -1,9 +1,9 @@
 //! Authorizes every request before a handler receives it.
 //!
-//! If the server has tokens, every path except `/health` requires a token. Without tokens, the server is bound to
-//! loopback, and the `Host` header of a request must name this machine; a web page whose domain resolves to 127.0.0.1
-//! sends another `Host`. A page of another origin cannot change anything: a change requires a JSON body, for which
-//! browsers send a preflight request, which the server denies.
+//! If the server has tokens, every path except `/health` requires a token. Without tokens (`--no-token`), the server is
+//! bound to loopback, and the `Host` header of a request must name this machine; a web page whose domain resolves to
+//! 127.0.0.1 sends another `Host`. A page of another origin cannot change anything: a change requires a JSON body, for
+//! which browsers send a preflight request, which the server denies.
 
 use super::error::ApiError;
 use super::state::ApiState;
@@ -71,11 +71,12 @@ impl From<RequestDenial> for ApiError {
     fn from(denial: RequestDenial) -> Self {
         let (status, kind, message, help) = match denial {
             RequestDenial::NoCredential => {
-                let help = "send `Authorization: Bearer TOKEN` with a token of the server's token file";
+                let help = "send `Authorization: Bearer TOKEN` with a token of the server's token file; `serve` prints \
+                            its path";
                 (StatusCode::UNAUTHORIZED, "unauthorized", "no valid token", Some(help))
             }
             RequestDenial::OtherHost => {
-                let help = "use http://127.0.0.1, or start the server with `--token-file`";
+                let help = "use http://127.0.0.1, or start the server without `--no-token`";
                 (StatusCode::FORBIDDEN, "forbidden", "the request names another host", Some(help))
             }
             RequestDenial::OtherOrigin => {

@@ -79,9 +79,16 @@ pub async fn cancel(
 ) -> ApiResult<CancelResponse> {
     let Json(EmptyBody {}) = body?;
     let run = id(&app, &run).await?;
-    let view = find::view(&app.store, &run).await.map_err(|error| ApiError::missing(error, LISTED))?;
-    if view.finished.is_some() {
-        return Ok(Json(CancelResponse { run, outcome: "finished".to_string() }));
+    let requested = request_cancel(&app, &run).await.map_err(|error| ApiError::missing(error, LISTED))?;
+    let outcome = if requested { "requested" } else { "finished" };
+    Ok(Json(CancelResponse { run, outcome: outcome.to_string() }))
+}
+
+/// Requests a run to stop, in the background; returns false if it is over. Errors: invalid (no such run), those of the
+/// store.
+pub async fn request_cancel(app: &Arc<ApiState>, run: &RunId) -> trainyard_core::Result<bool> {
+    if find::view(&app.store, run).await?.finished.is_some() {
+        return Ok(false);
     }
     let (app, id) = (app.clone(), run.clone());
     tokio::spawn(async move {
@@ -91,7 +98,7 @@ pub async fn cancel(
         }
         app.daemon.wake();
     });
-    Ok(Json(CancelResponse { run, outcome: "requested".to_string() }))
+    Ok(true)
 }
 
 /// Returns the id of a run, which may be called `latest` or `latest-success`. Does not check that a run with another

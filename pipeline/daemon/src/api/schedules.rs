@@ -39,6 +39,8 @@ pub struct ChangeResponse {
     pub changed: bool,
 }
 
+/// The server, the sender, and the parameters of the path: the schedule, or the schedule and the backfill.
+type ScheduleRequest<P = String> = (State<Arc<ApiState>>, Extension<RequestSender>, Path<P>);
 type JsonBody<T> = Result<Json<T>, JsonRejection>;
 
 pub async fn list(State(app): State<Arc<ApiState>>) -> ApiResult<Schedules> {
@@ -51,9 +53,7 @@ pub async fn show(State(app): State<Arc<ApiState>>, Path(name): Path<String>) ->
 }
 
 pub async fn pause(
-    State(app): State<Arc<ApiState>>,
-    Extension(RequestSender(sender)): Extension<RequestSender>,
-    Path(name): Path<String>,
+    (State(app), Extension(RequestSender(sender)), Path(name)): ScheduleRequest,
     body: JsonBody<PauseRequest>,
 ) -> ApiResult<ChangeResponse> {
     let Json(PauseRequest { why }) = body?;
@@ -62,9 +62,7 @@ pub async fn pause(
 }
 
 pub async fn resume(
-    State(app): State<Arc<ApiState>>,
-    Extension(RequestSender(sender)): Extension<RequestSender>,
-    Path(name): Path<String>,
+    (State(app), Extension(RequestSender(sender)), Path(name)): ScheduleRequest,
     body: JsonBody<EmptyBody>,
 ) -> ApiResult<ChangeResponse> {
     let Json(EmptyBody {}) = body?;
@@ -73,9 +71,7 @@ pub async fn resume(
 }
 
 pub async fn trigger(
-    State(app): State<Arc<ApiState>>,
-    Extension(RequestSender(sender)): Extension<RequestSender>,
-    Path(name): Path<String>,
+    (State(app), Extension(RequestSender(sender)), Path(name)): ScheduleRequest,
     body: JsonBody<EmptyBody>,
 ) -> ApiResult<OpenTick> {
     let Json(EmptyBody {}) = body?;
@@ -86,9 +82,7 @@ pub async fn trigger(
 }
 
 pub async fn backfill(
-    State(app): State<Arc<ApiState>>,
-    Extension(RequestSender(sender)): Extension<RequestSender>,
-    Path(name): Path<String>,
+    (State(app), Extension(RequestSender(sender)), Path(name)): ScheduleRequest,
     body: JsonBody<BackfillRange>,
 ) -> ApiResult<BackfillRow> {
     let Json(range) = body?;
@@ -99,9 +93,7 @@ pub async fn backfill(
 }
 
 pub async fn cancel_backfill(
-    State(app): State<Arc<ApiState>>,
-    Extension(RequestSender(sender)): Extension<RequestSender>,
-    Path((name, id)): Path<(String, String)>,
+    (State(app), Extension(RequestSender(sender)), Path((name, id))): ScheduleRequest<(String, String)>,
     body: JsonBody<EmptyBody>,
 ) -> ApiResult<ChangeResponse> {
     let Json(EmptyBody {}) = body?;

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::routing::{any, get};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -21,17 +21,18 @@ use trainyard_runtime::Interrupt;
 /// Maximum bytes of a request's body.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Builds the router of all API routes.
+/// Builds the router of all paths below `/api`. Other paths are left to a router that it is merged with.
 pub fn router(app: Arc<ApiState>) -> Router {
     let mut router = Router::new();
     for route in routes::all() {
         router = router.route(&format!("{ROOT}{}", route.path), route.handler);
     }
     router
-        .route("/", get(routes::root))
         .route(&format!("{ROOT}/"), get(routes::root))
-        .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
+        .route("/api", any(no_such_path))
+        .route("/api/", any(no_such_path))
+        .route("/api/{*path}", any(no_such_path))
         .layer(from_fn_with_state(app.clone(), guard))
         .layer(DefaultBodyLimit::max(MAX_BYTES))
         .with_state(app)
@@ -42,10 +43,12 @@ pub async fn bind(address: SocketAddr, tokens: &ApiTokens) -> Result<TcpListener
     trainyard_http_server::bind(address, &policy(tokens)).await
 }
 
-/// Serves until interrupted.
-pub async fn serve(listener: TcpListener, app: Arc<ApiState>, interrupt: Interrupt) {
+/// Serves a router until interrupted. `descriptors` is the limit on open files of this process, of which the daemon
+/// keeps most.
+pub async fn serve(listener: TcpListener, router: Router, descriptors: u64, interrupt: Interrupt) {
     let stop = async move { interrupt.beyond(0).await };
-    trainyard_http_server::serve(listener, router(app), ServerLimits::default(), busy(), stop).await;
+    let limits = ServerLimits::default().within_descriptors(descriptors);
+    trainyard_http_server::serve(listener, router, limits, busy(), stop).await;
 }
 
 /// Returns the response body for a connection above the limit.

@@ -52,6 +52,11 @@ async fn publish(store: &Store) -> Manifest {
     let table = TableSummary { rows: 2, columns: Vec::new(), preview: vec![json!({"id": 1})] };
     let files = vec![serde_json::from_value(file).unwrap()];
     let output = Output::new(ArtifactKind::Table, files, Some(table), Default::default()).unwrap();
+    let config = r#"{"model_type": "llama", "num_hidden_layers": 2}"#;
+    let (digest, size) = store.put_object(config.into()).await.unwrap();
+    let file = json!({"path": "config.json", "digest": digest, "size": size});
+    let files = vec![serde_json::from_value(file).unwrap()];
+    let model = Output::new(ArtifactKind::Model, files, None, Default::default()).unwrap();
     let stage_digest = Digest::of(b"stage");
     let before = json!({
         "stage_digest": Digest::of(b"before"), "generation": 0, "output": "x", "kind": "table",
@@ -59,7 +64,7 @@ async fn publish(store: &Store) -> Manifest {
     });
     let manifest = json!({
         "format": 1, "stage_digest": stage_digest, "generation": 0, "kind": "run", "kind_version": 1,
-        "config": {"argv": ["true"]}, "inputs": {"from": [before]}, "outputs": {"rows": output},
+        "config": {"argv": ["true"]}, "inputs": {"from": [before]}, "outputs": {"model": model, "rows": output},
         "metrics": {"x": 1.5},
         "provenance": {"workflow": "nightly", "run": RUN, "stage": "one", "attempt": 1},
     });
@@ -246,7 +251,8 @@ async fn errors_match_the_documented_schema() {
 async fn root_lists_all_paths_and_a_missing_parameter_is_named() {
     let (store, _) = filled().await;
     let app = app(&store, ApiTokens::default());
-    for path in ["/", "/api/v1", "/api/v1/"] {
+    assert_eq!(get(&app, "/api").await.0, StatusCode::NOT_FOUND);
+    for path in ["/api/v1", "/api/v1/"] {
         let (status, index) = get(&app, path).await;
         assert_eq!((status, &index["openapi"]), (StatusCode::OK, &json!("/api/v1/openapi.json")), "{path}");
         let paths = index["paths"].as_array().unwrap();
@@ -285,6 +291,23 @@ async fn lists_are_paginated() {
     assert_eq!(after["records"], json!([]));
     let (_, lineage) = get(&app, &format!("/api/v1/lineage/{}", manifest.stage_digest)).await;
     assert_eq!(lineage["stages"].as_array().unwrap().len(), 2, "{lineage}");
+}
+
+#[tokio::test]
+async fn a_model_is_shown_with_its_parts() {
+    let (store, manifest) = filled().await;
+    let app = app(&store, ApiTokens::default());
+    let of = async |output: &str| get(&app, &format!("/api/v1/artifacts/{}/{output}", manifest.stage_digest)).await;
+    let (status, page) = of("model").await;
+    assert_eq!((status, &page["model"]["architecture"]["family"]), (StatusCode::OK, &json!("llama")), "{page}");
+    assert_eq!(page["model"]["architecture"]["layers"], 2);
+    assert_eq!((&page["model"]["parameters"], &page["model"]["unreadable"]), (&Value::Null, &json!([])));
+    let steps = page["model"]["made_from"].as_array().unwrap();
+    assert_eq!((steps.len(), &steps[0]["inputs"][0]["is_stored"]), (1, &json!(false)), "{page}");
+    let document = document(&routes::all());
+    let operation = &document["paths"]["/api/v1/artifacts/{digest}/{output}"]["get"];
+    assert_fits(&document, &operation["responses"]["200"]["content"]["application/json"]["schema"], &page, "artifact");
+    assert_eq!(of("rows").await.1["model"], Value::Null);
 }
 
 #[tokio::test]
@@ -333,6 +356,17 @@ async fn roles_limit_access() {
     assert_eq!(status(Method::POST, pause, Some("operator-token-1234")).await, 200);
     let page = crate::operations::show(&store, "nightly", NOW).await.unwrap();
     assert_eq!(page.paused.unwrap().by, "api:alice");
+}
+
+#[tokio::test]
+async fn cookies_open_nothing() {
+    let (store, _) = filled().await;
+    let app = app(&store, tokens());
+    for name in ["trainyard_8675", "token"] {
+        let cookie = format!("{name}=operator-token-1234");
+        let request = request(Method::GET, "/api/v1/runs").header(header::COOKIE, cookie);
+        assert_eq!(send(&app, request.body(Body::empty()).unwrap()).await.0, StatusCode::UNAUTHORIZED);
+    }
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use trainyard_core::error::io_error;
-use trainyard_core::{Digest, Error, Result};
+use trainyard_core::{Digest, Error, Result, Secret};
 use trainyard_http_server::same_digest;
 
 /// Minimum characters of a token.
@@ -54,6 +54,11 @@ impl ApiTokens {
             return Err(Error::invalid(format!("{} has no token", path.display())).help(LINE));
         }
         Ok(tokens)
+    }
+    /// Returns the token of one user, who may make changes.
+    pub fn of_operator(name: &str, token: &Secret) -> Self {
+        let hash = Digest::of(token.reveal().as_bytes());
+        Self(vec![TokenHolder { role: Role::Operator, name: name.to_string(), hash }])
     }
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -118,6 +123,13 @@ mod tests {
         assert_eq!(tokens.holder("a-secret-of-mine-2"), None);
         assert_eq!(tokens.holder(hash.as_str()), None, "a hash opens nothing");
         assert_eq!(tokens.holder(""), None);
+    }
+
+    #[test]
+    fn token_of_an_operator_is_the_only_one() {
+        let tokens = ApiTokens::of_operator("local", &Secret::new("a-secret-of-mine-1"));
+        assert_eq!(tokens.holder("a-secret-of-mine-1"), Some((Role::Operator, "local")));
+        assert_eq!((tokens.holder("a-secret-of-mine-2"), tokens.holder(""), tokens.is_empty()), (None, None, false));
     }
 
     #[test]

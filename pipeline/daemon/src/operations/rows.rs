@@ -41,6 +41,8 @@ pub struct ScheduleRow {
     pub next_local: Option<String>,
     /// Last finished tick.
     pub last: Option<PastTick>,
+    /// Last skipped tick, if no run has ended since.
+    pub last_skipped: Option<PastTick>,
     /// Number of ticks with unfinished runs.
     pub open: usize,
     /// Workflow file, as named by the daemon.
@@ -162,6 +164,7 @@ pub(super) fn row(name: &str, state: &ScheduleState, now: i64) -> Option<Schedul
         next: next.map(time),
         next_local: next.and_then(|at| pattern.as_ref()?.local(at)),
         last: state.last.as_ref().map(past),
+        last_skipped: state.recent.back().filter(|closed| closed.skip.is_some()).map(past),
         open: state.open.len(),
         file: definition.file.clone(),
     })

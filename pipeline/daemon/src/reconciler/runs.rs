@@ -191,6 +191,7 @@ impl ScheduleReconciler {
             file: open.definition.file.clone(),
             texts: open.definition.texts.clone(),
             tick: open.tick.clone(),
+            params: open.requested.clone().unwrap_or_default(),
         };
         let started = context.effects.start(&request).await;
         let Some(watched) = self.runs.get_mut(&open.run) else { return Ok(()) };

@@ -9,6 +9,7 @@ use trainyard_core::Digest;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::event::{Event as RunEvent, EventRecord, RunOutcome};
 use trainyard_spec::Schedule;
+use trainyard_spec::schedule::{Overlap, ScheduleStart, Trigger};
 use trainyard_store::{JournalWriter, StoreOptions};
 
 /// 2026-11-21T00:00:00Z.
@@ -62,18 +63,24 @@ struct Stage {
 
 impl Stage {
     async fn new(script: Script) -> Self {
+        Self::of(Schedule::cron("0 0 1 1 *", "UTC"), script).await
+    }
+    async fn of(schedule: Schedule, script: Script) -> Self {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let mut log = ScheduleLog::open(&store, "s").await.unwrap();
-        let (schedule, file) = (Schedule::cron("0 0 1 1 *", "UTC"), "f.yaml".to_string());
-        let definition = Definition { schedule, file, home: String::new(), texts: Digest::of(b"") };
+        let definition =
+            Definition { schedule, file: "f.yaml".to_string(), home: String::new(), texts: Digest::of(b"") };
         log.append(BEGIN, "x", |_| Some(ScheduleEvent::Defined { definition: definition.clone() })).await.unwrap();
         let reconciler = ScheduleReconciler::new(log, "me", Chance::new(1));
         Self { store, clock: ManualClock::at_millis(BEGIN), script, reconciler }
     }
     async fn pass_after(&mut self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
+        self.pass().await.unwrap();
+    }
+    async fn pass(&mut self) -> Result<Option<i64>> {
         let context = ReconcileContext { store: &self.store, clock: &self.clock, effects: &self.script };
-        self.reconciler.pass(context).await.unwrap();
+        self.reconciler.pass(context).await
     }
     async fn promise(&mut self, by: &str) -> RunId {
         let run = RunId("20261121-000000-0000001".into());
@@ -101,6 +108,22 @@ async fn run_with_an_invalid_file_is_given_up_and_reported() {
     assert_eq!((last.outcome, last.why.as_deref()), (Some(TickOutcome::NotStarted), Some("f.yaml has 1 error")));
     assert!(stage.reconciler.state().open.is_empty());
     assert!(matches!(&stage.script.notifications.lock().unwrap()[..], [DaemonNotification::NotStarted { .. }]));
+}
+
+#[tokio::test]
+async fn failing_sensor_does_not_delay_a_promised_run() {
+    let on = Trigger::Files("nowhere://bucket/incoming".to_string());
+    let schedule = Schedule { overlap: Overlap::Queue, ..Schedule::new(ScheduleStart::On { on }) };
+    let mut stage = Stage::of(schedule, Script::default()).await;
+    let failed = async {
+        while stage.pass().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), failed).await.expect("the sensor fails");
+    stage.promise("me").await;
+    stage.pass().await.unwrap_err();
+    assert_eq!(stage.starts(), 1);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use crate::effects::DaemonNotification;
 use crate::schedule::decide::{DecisionTime, GRACE, MOST, TickDecision, decide};
 use crate::schedule::event::{ScheduleEvent, SkipReason, Tick};
 use crate::schedule::state::{Backfill, ScheduleState};
-use crate::triggers::TriggerEvent;
+use crate::triggers::{TriggerEvent, TriggerQuery};
 use trainyard_core::{Clock, Result, RunId};
 use trainyard_spec::schedule::{Overlap, ScheduleStart};
 use trainyard_store::layout;
@@ -54,8 +54,13 @@ impl ScheduleReconciler {
         if !may_fire(state) {
             return Ok(());
         }
-        let (name, query) = (self.log.name().to_string(), (on, state.since, state.listing.as_ref()));
-        let found = self.triggers.poll(context.store, &name, query, context.clock.monotonic()).await?;
+        let query = TriggerQuery {
+            schedule: self.log.name().to_string(),
+            trigger: on.clone(),
+            since: state.since,
+            known: state.listing.clone(),
+        };
+        let found = self.sensor.poll(context.store, query, context.clock.monotonic())?;
         let author = self.daemon_name.clone();
         for TriggerEvent { mark, listing } in found {
             let tick = Tick::from_trigger(now, &mark);
@@ -85,7 +90,7 @@ impl ScheduleReconciler {
                 self.notify(context, now, event);
             }
             if self.log.state().appeared.contains(&tick.id) {
-                self.triggers.acknowledge(&mark);
+                self.sensor.acknowledge(&mark);
             }
         }
         Ok(())

@@ -208,11 +208,12 @@ impl DueTicks<'_> {
         ticks.reverse();
         ticks
     }
-    /// Counts the ticks between the last decided tick before `tick`, or [`Self::begin`], and `tick`.
+    /// Counts the ticks that came due between the last decided tick before `tick`, or [`Self::begin`], and `tick`.
     fn passed_before(&self, tick: i64) -> u64 {
         let decided = self.state.decided.range(..tick).next_back().copied();
         let from = decided.unwrap_or(i64::MIN).max(self.begin());
-        self.pattern.between(from, tick - 1, COUNTED).len() as u64
+        let came_due = |tick: &&i64| self.due(**tick) <= self.moment.now;
+        self.pattern.between(from, tick - 1, COUNTED).iter().filter(came_due).count() as u64
     }
 }
 

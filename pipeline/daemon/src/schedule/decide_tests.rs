@@ -185,6 +185,27 @@ fn clock_jumps_fire_nothing_twice() {
 }
 
 #[test]
+fn passed_over_ticks_of_a_late_tick_count_as_skipped() {
+    let mut fixture = ScheduleFixture::new("0 * * * *", |_| {});
+    assert_eq!(fixture.look(MIDNIGHT + 5 * HOUR + HOUR / 2), ["+300 (4)"]);
+    assert_eq!((fixture.state.fired, fixture.state.skipped), (1, 4));
+}
+
+#[test]
+fn tick_whose_delay_is_not_over_is_not_passed_over() {
+    let jitter = 600_000;
+    let mut fixture = ScheduleFixture::new("* * * * *", |schedule| {
+        schedule.jitter_millis = jitter;
+        schedule.overlap = Overlap::Allow;
+    });
+    (1..=60 * 60).for_each(|second| drop(fixture.look(MIDNIGHT + second * 1_000)));
+    let schedule = fixture.state.definition.clone().unwrap().schedule;
+    let ticks = schedule.pattern().unwrap().between(MIDNIGHT, MIDNIGHT + HOUR, 100);
+    let due = ticks.iter().filter(|tick| **tick + delay("s", &schedule, **tick).cast_signed() <= MIDNIGHT + HOUR);
+    assert_eq!((fixture.state.fired, fixture.state.skipped), (due.count() as u64, 0));
+}
+
+#[test]
 fn definition_from_the_future_does_not_stop_a_schedule() {
     let mut fixture = ScheduleFixture::new("0 * * * *", |_| {});
     let definition = fixture.state.definition.clone().unwrap();

@@ -56,6 +56,18 @@ pub enum ScheduleEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         listing: Option<Digest>,
     },
+    /// A user requested a run of a workflow file, which may have no schedule.
+    Requested {
+        /// Tick, named by hand.
+        tick: Tick,
+        /// Run of the request.
+        run: RunId,
+        /// File of the run.
+        workflow: WorkflowFile,
+        /// Arguments of `-p`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        params: Vec<String>,
+    },
     /// Baseline of the watched files: from now on, all files that the listing does not contain are new.
     Listed {
         /// Digest of the stored listing.
@@ -113,6 +125,25 @@ pub struct Definition {
     pub texts: Digest,
 }
 
+/// Workflow file of a run, and the texts that it was compiled from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkflowFile {
+    /// Workflow file; relative to the daemon's folder if inside of it.
+    pub file: String,
+    /// Host and folder of the daemon that read the file.
+    pub home: String,
+    /// Digest of the texts of the file, its parents and embedded files at that time.
+    #[schemars(with = "String")]
+    pub texts: Digest,
+}
+
+impl From<&Definition> for WorkflowFile {
+    fn from(definition: &Definition) -> Self {
+        let Definition { file, home, texts, .. } = definition.clone();
+        Self { file, home, texts }
+    }
+}
+
 /// Tick: the reason to start a run, at most once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Tick {
@@ -137,7 +168,7 @@ pub enum SkipReason {
 }
 
 /// Outcome of a tick's run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TickOutcome {
     /// All selected stages succeeded.

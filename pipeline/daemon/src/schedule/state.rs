@@ -1,7 +1,9 @@
 //! Folds the records of a schedule's log into the state of the schedule. Like the view of a run, the state is a
 //! function of the records alone.
 
-use super::event::{BackfillRequest, Definition, ScheduleEvent, ScheduleRecord, SkipReason, Tick, TickOutcome};
+use super::event::{
+    BackfillRequest, Definition, ScheduleEvent, ScheduleRecord, SkipReason, Tick, TickOutcome, WorkflowFile,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
@@ -70,10 +72,20 @@ pub struct PendingTick {
     pub by: String,
     /// Time of the promise, in Unix milliseconds.
     pub at: i64,
-    /// Definition that was current at that time.
-    pub definition: Definition,
+    /// File and texts of the definition that was current at that time, or of the request.
+    pub definition: WorkflowFile,
     /// Backfill of the tick.
     pub backfill: Option<String>,
+    /// Arguments of `-p` of a run that a user requested; `None` for all other runs.
+    #[serde(default)]
+    pub requested: Option<Vec<String>>,
+}
+
+impl PendingTick {
+    /// Returns whether the run comes in addition to those of the schedule, so that it waits for none of them.
+    pub fn is_additional(&self) -> bool {
+        self.backfill.is_some() || self.requested.is_some()
+    }
 }
 
 /// Finished or skipped tick.
@@ -139,10 +151,20 @@ impl ScheduleState {
                     self.since = at;
                 }
             }
-            ScheduleEvent::Fired { tick, run, backfill, listing, .. } => {
+            ScheduleEvent::Fired { tick, run, passed_over, backfill, listing } => {
                 self.listing = listing.clone().or(self.listing.take());
+                self.skipped += passed_over;
                 self.fire(record, tick, run, backfill.as_ref());
             }
+            ScheduleEvent::Requested { tick, run, workflow, params } => self.open.push(PendingTick {
+                tick: tick.clone(),
+                run: run.clone(),
+                by: record.by.clone(),
+                at,
+                definition: workflow.clone(),
+                backfill: None,
+                requested: Some(params.clone()),
+            }),
             ScheduleEvent::Listed { listing } => self.listing = Some(listing.clone()),
             ScheduleEvent::Skipped { tick, why, passed_over, backfill } => {
                 let past =
@@ -184,7 +206,7 @@ impl ScheduleState {
     }
     /// Returns the open ticks of the schedule itself.
     pub fn own(&self) -> impl Iterator<Item = &PendingTick> {
-        self.open.iter().filter(|open| open.backfill.is_none())
+        self.open.iter().filter(|open| !open.is_additional())
     }
     /// Returns the open ticks of a backfill.
     pub fn of_backfill<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a PendingTick> {
@@ -201,7 +223,7 @@ impl ScheduleState {
 
     fn fire(&mut self, record: &ScheduleRecord, tick: &Tick, run: &RunId, backfill: Option<&String>) {
         // A process fires a tick only after it has read a definition.
-        let Some(definition) = self.definition.clone() else { return };
+        let Some(definition) = self.definition.as_ref().map(WorkflowFile::from) else { return };
         match backfill {
             None => {
                 self.decide(tick);
@@ -220,6 +242,7 @@ impl ScheduleState {
             at: record.at,
             definition,
             backfill: backfill.cloned(),
+            requested: None,
         });
     }
     fn end(&mut self, run: &RunId, outcome: TickOutcome, why: Option<&String>, at: i64) {

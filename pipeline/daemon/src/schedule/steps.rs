@@ -29,9 +29,9 @@ pub enum ScheduleStep {
 }
 
 /// Returns the next steps, oldest first. A run that has begun is always completed, unless `overlap` cancels it for a
-/// newer tick. Runs of backfills start at once: their number was bounded when they were promised.
+/// newer tick. Runs of backfills and requests start at once: their number was bounded when they were promised.
 pub fn steps(overlap: Overlap, open: &[(&PendingTick, TickRunState)]) -> Vec<ScheduleStep> {
-    let own: Vec<usize> = (0..open.len()).filter(|i| open[*i].0.backfill.is_none()).collect();
+    let own: Vec<usize> = (0..open.len()).filter(|i| !open[*i].0.is_additional()).collect();
     let mut steps = Vec::new();
     let newest = own.iter().copied().filter(|i| open[*i].1 != TickRunState::Finished).max_by_key(|i| &open[*i].0.tick);
     let begun = |i: &&usize| matches!(open[**i].1, TickRunState::InProgress | TickRunState::Abandoned);
@@ -41,9 +41,9 @@ pub fn steps(overlap: Overlap, open: &[(&PendingTick, TickRunState)]) -> Vec<Sch
         own.iter().copied().find(|i| open[*i].1 == TickRunState::Promised)
     };
     for (i, (tick, run)) in open.iter().enumerate() {
-        let outdated = overlap == Overlap::Cancel && tick.backfill.is_none() && newest != Some(i);
+        let outdated = overlap == Overlap::Cancel && !tick.is_additional() && newest != Some(i);
         let may_begin = match overlap {
-            _ if tick.backfill.is_some() => true,
+            _ if tick.is_additional() => true,
             Overlap::Allow => true,
             Overlap::Skip | Overlap::Queue => next_in_line == Some(i),
             Overlap::Cancel => !own.iter().any(|o| *o != i && begun(&o)),
@@ -63,9 +63,8 @@ pub fn steps(overlap: Overlap, open: &[(&PendingTick, TickRunState)]) -> Vec<Sch
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::event::{Definition, Tick};
+    use crate::schedule::event::{Tick, WorkflowFile};
     use trainyard_core::{Digest, RunId};
-    use trainyard_spec::Schedule;
 
     fn open(at: i64, backfill: Option<&str>) -> PendingTick {
         PendingTick {
@@ -73,13 +72,9 @@ mod tests {
             run: RunId(format!("run-{at}")),
             by: "x".into(),
             at,
-            definition: Definition {
-                schedule: Schedule::cron("* * * * *", "UTC"),
-                file: "f.yaml".into(),
-                home: String::new(),
-                texts: Digest::of(b""),
-            },
+            definition: WorkflowFile { file: "f.yaml".into(), home: String::new(), texts: Digest::of(b"") },
             backfill: backfill.map(str::to_string),
+            requested: None,
         }
     }
 
@@ -115,6 +110,20 @@ mod tests {
         assert_eq!(cancel(&[Promised, Promised]), [ScheduleStep::Supersede(0), ScheduleStep::Start(1)]);
         assert_eq!(cancel(&[Abandoned, Promised, Promised]), [ScheduleStep::Cancel(0), ScheduleStep::Supersede(1)]);
         assert_eq!(cancel(&[InProgress, Finished]), [], "the last one that is not over stays");
+    }
+
+    #[test]
+    fn requested_run_starts_at_once_and_is_not_replaced() {
+        use TickRunState::{InProgress, Promised};
+        let requested = PendingTick { requested: Some(vec!["steps=3".into()]), ..open(0, None) };
+        let (own, newer) = (open(60_000, None), open(120_000, None));
+        let all = [(&requested, Promised), (&own, InProgress), (&newer, Promised)];
+        for overlap in [Overlap::Skip, Overlap::Queue] {
+            assert_eq!(steps(overlap, &all), [ScheduleStep::Start(0)], "{overlap:?}");
+        }
+        assert_eq!(steps(Overlap::Cancel, &all), [ScheduleStep::Start(0), ScheduleStep::Cancel(1)]);
+        let begun = [(&requested, InProgress), (&newer, Promised)];
+        assert_eq!(steps(Overlap::Skip, &begun), [ScheduleStep::Start(1)], "the schedule does not wait for it");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! At the end the simulation audits the store: each tick must have one run, and each run one beginning and one end.
 //! `TRAINYARD_SEEDS` sets the number of seeds, and `TRAINYARD_SEED` repeats one seed.
 
+mod day;
 mod stepping;
 mod world;
 

@@ -42,11 +42,13 @@ impl Stepping {
             return;
         }
         let mut waited = false;
-        poll_fn(|_| {
+        poll_fn(|cx| {
             if std::mem::replace(&mut waited, true) {
                 return Poll::Ready(());
             }
             self.turn.store(true, Ordering::SeqCst);
+            // Tasks that make several requests concurrently poll only those that were woken.
+            cx.waker().wake_by_ref();
             Poll::Pending
         })
         .await;

@@ -1,6 +1,7 @@
 //! Holds one stage of a run's fold: status, attempts, and published outputs.
 
-use super::time::{optional_time, time};
+use super::attempt::AttemptView;
+use super::time::optional_time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, GrantSummary, OutputSummary};
@@ -120,30 +121,6 @@ impl Default for ViewKey {
     }
 }
 
-/// One attempt of a stage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AttemptView {
-    pub number: AttemptNumber,
-    /// Digest of the stage at the start.
-    pub digest: Digest,
-    pub pool: String,
-    /// The executor's name of the attempt, if it outlives the engine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub handle: Option<String>,
-    /// Granted resources.
-    pub grant: GrantSummary,
-    /// Start, in Unix milliseconds.
-    #[serde(serialize_with = "time")]
-    pub started: i64,
-    /// End, in Unix milliseconds.
-    #[serde(serialize_with = "optional_time")]
-    pub ended: Option<i64>,
-    /// Outcome; `None` while it runs.
-    pub outcome: Option<AttemptOutcome>,
-    /// Error of an attempt that did not succeed.
-    pub error: Option<Error>,
-}
-
 impl StageView {
     /// Returns the name of the status as users see it. `is_live`: the run has ended, or its writer is alive. Otherwise
     /// no attempt runs, except one with a handle, which outlives its engine: the stage is `interrupted`.
@@ -191,15 +168,17 @@ impl StageView {
                 self.attempt_started(at, *attempt, digest, pool, grant)
             }
             Event::AttemptSubmitted { attempt, handle, .. } => self.attempt_submitted(*attempt, handle),
-            Event::AttemptWaiting { why, .. } => {
+            Event::AttemptWaiting { attempt, why, .. } => {
                 self.status = StageStatus::Waiting;
                 self.why = Some(why.clone());
                 self.waiting_since.get_or_insert(at);
+                self.change_attempt(*attempt, |attempt| attempt.wait(at, why));
             }
-            Event::AttemptWorking { .. } => {
+            Event::AttemptWorking { attempt, .. } => {
                 self.status = StageStatus::Running;
                 self.why = None;
                 self.stop_waiting(at);
+                self.change_attempt(*attempt, |attempt| attempt.stop_waiting(at));
             }
             Event::AttemptEnded { attempt, outcome, error, .. } => {
                 self.stop_waiting(at);
@@ -273,6 +252,7 @@ impl StageView {
             grant,
             started: at,
             ended: None,
+            waits: Vec::new(),
             outcome: None,
             error: None,
         });
@@ -284,22 +264,30 @@ impl StageView {
             self.status = StageStatus::Running;
             self.why = None;
         }
-        if let Some(attempt) = self.attempts.iter_mut().rev().find(|a| a.number == number) {
+        self.change_attempt(number, |attempt| {
             attempt.handle = Some(handle.to_string());
             attempt.outcome = None;
             attempt.ended = None;
             attempt.error = None;
-        }
+        });
     }
 
     fn attempt_ended(&mut self, at: i64, number: AttemptNumber, outcome: AttemptOutcome, error: Option<&Error>) {
         if outcome == AttemptOutcome::Succeeded {
             self.status = StageStatus::Publishing;
         }
-        if let Some(attempt) = self.attempts.iter_mut().rev().find(|a| a.number == number) {
+        self.change_attempt(number, |attempt| {
+            attempt.stop_waiting(at);
             attempt.outcome = Some(outcome);
             attempt.ended = Some(at);
             attempt.error = error.cloned();
+        });
+    }
+
+    /// Changes the last attempt of a number.
+    fn change_attempt(&mut self, number: AttemptNumber, change: impl FnOnce(&mut AttemptView)) {
+        if let Some(attempt) = self.attempts.iter_mut().rev().find(|attempt| attempt.number == number) {
+            change(attempt);
         }
     }
 }

@@ -95,6 +95,21 @@ fn clock_set_back_adds_no_duration() {
 }
 
 #[test]
+fn waits_belong_to_their_attempts() {
+    let waiting = |attempt, why: &str| Event::AttemptWaiting { stage: key("a"), attempt, why: why.into() };
+    let working = Event::AttemptWorking { stage: key("a"), attempt: 1 };
+    let lost = Event::AttemptEnded { stage: key("a"), attempt: 1, outcome: AttemptOutcome::Lost, error: None };
+    let first = vec![created(&["a"]), started("a", 1), waiting(1, "Priority"), waiting(1, "Resources"), working];
+    let rest = vec![waiting(1, "Requeued"), lost, started("a", 2), waiting(2, "Priority")];
+    let view = fold(first.into_iter().chain(rest).collect());
+    let a = view.stage(&key("a")).unwrap();
+    let wait = |from, until, why: &str| AttemptWait { from, until, why: why.into() };
+    assert_eq!(a.attempts[0].waits, [wait(3, Some(5), "Resources"), wait(6, Some(7), "Requeued")]);
+    assert_eq!(a.attempts[1].waits, [wait(9, None, "Priority")]);
+    assert_eq!((a.waited, a.waiting_since), (3, Some(9)));
+}
+
+#[test]
 fn explanations_keep_the_case_of_errors() {
     let error = Some(Error::data("/Data/Rows.jsonl: line 2 is not JSON"));
     let ended = Event::AttemptEnded { stage: key("a"), attempt: 1, outcome: AttemptOutcome::Failed, error };

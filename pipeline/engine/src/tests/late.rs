@@ -33,7 +33,7 @@ impl OneKind {
             doc: "",
             inputs: Vec::new(),
             outputs: Vec::new(),
-            options,
+            options: options.into(),
             placement: Placement::Process,
             all_cpus: false,
             trains: false,

@@ -6,6 +6,8 @@ mod groups;
 mod healing;
 mod large;
 mod late;
+mod placement;
+mod preemption;
 mod progress;
 mod publication;
 mod random;
@@ -28,8 +30,8 @@ use trainyard_core::{
 };
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{
-    CacheMode, CheckSeverity, FanOut, InputBinding, MetricCheck, Plan, PlanNode, ResourceRequest, Retry, RunCondition,
-    StageOutput,
+    CacheMode, CheckSeverity, DEFAULT_PREEMPTIONS, FanOut, InputBinding, MetricCheck, Plan, PlanNode, ResourceRequest,
+    Retry, RunCondition, StageOutput,
 };
 use trainyard_spec::template::Template;
 
@@ -80,6 +82,7 @@ pub fn node(name: &str) -> PlanNode {
         checks: Vec::new(),
         retry: Retry {
             attempts: 3,
+            preemptions: DEFAULT_PREEMPTIONS,
             backoff: Backoff { first: Duration::from_secs(5), most: Duration::from_secs(60) },
             on: vec![ErrorKind::Retryable, ErrorKind::Lost],
         },

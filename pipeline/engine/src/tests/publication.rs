@@ -107,3 +107,17 @@ fn a_missing_output_is_named_with_where_to_look() {
     assert_eq!(sim.finish(), RunOutcome::Failed);
     assert!(sim.error("a").contains("wrote no output `out`; `trainyard logs` shows"), "{}", sim.error("a"));
 }
+
+#[test]
+fn specs_name_the_secrets_that_a_stage_does_not_get() {
+    let mut secret = node("a");
+    secret.secrets = vec!["HF_TOKEN".into()];
+    let plan = plan(vec![secret]);
+    let one = |name: &str| BTreeMap::from([(name.to_string(), format!("env:{name}"))]);
+    let secrets = one("HF_TOKEN").into_iter().chain(one("SLACK_WEBHOOK")).collect();
+    let mut sim = Simulation::new(&plan, EngineSetup { secrets, ..setup() });
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    let Some(Command::Launch { spec, .. }) = sim.pending.first() else { panic!("no launch") };
+    assert_eq!((&spec.secrets, &spec.withheld), (&one("HF_TOKEN"), &one("SLACK_WEBHOOK")));
+}

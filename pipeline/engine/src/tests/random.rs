@@ -56,7 +56,10 @@ fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (
         let mut d = Chance::new(seed).at("fault", &[u64::from_le_bytes(name)]);
         match d.below(8) {
             0 => Err((AttemptOutcome::Failed, Error::invalid("always wrong"))),
-            1 if d.below(3) > 0 && spec.attempt % 2 == 1 => Err((AttemptOutcome::Lost, Error::lost("gone"))),
+            1 if d.below(3) > 0 && spec.attempt % 2 == 1 => {
+                let error = Error::lost("gone");
+                Err((AttemptOutcome::Lost, if d.below(2) == 0 { error.by_preemption() } else { error }))
+            }
             _ => Ok(BTreeMap::from([("accuracy".to_string(), d.uniform())])),
         }
     }

@@ -2,9 +2,9 @@
 
 use super::simulation::Simulation;
 use super::{key, node, plan, setup};
-use crate::{AttemptCompletion, Command, EngineSetup, Input, NodeId, ResumeState};
+use crate::{AttemptCompletion, Command, Input, NodeId};
 use trainyard_core::Error;
-use trainyard_core::event::{AttemptOutcome, Event, EventRecord, RunOutcome};
+use trainyard_core::event::{AttemptOutcome, Event, RunOutcome};
 use trainyard_spec::plan::Plan;
 
 const A: NodeId = NodeId(0);
@@ -21,13 +21,7 @@ fn launched(plan: &Plan) -> Simulation {
 
 /// Returns the next engine, which must recover the attempt.
 fn next(plan: &Plan, before: Simulation) -> Simulation {
-    let mut journal = before.journal;
-    journal.push(EventRecord { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
-    let mut view = crate::fold::RunView::default();
-    journal.iter().for_each(|record| view.apply(record));
-    let mut sim = Simulation::new(plan, EngineSetup { resumed: ResumeState::from_view(&view), ..setup() });
-    sim.journal = journal;
-    sim.feed(Input::Begin);
+    let mut sim = before.next_engine(plan);
     sim.carry_out(0);
     sim
 }

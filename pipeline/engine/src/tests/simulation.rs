@@ -2,7 +2,10 @@
 
 use crate::fold::{RunView, StageStatus};
 use crate::node::{NodeOutcome, NodePhase};
-use crate::{AttemptCompletion, Command, EngineSetup, EngineStep, Input, LookupResult, NodeId, Publication, RunEngine};
+use crate::{
+    AttemptCompletion, Command, EngineSetup, EngineStep, Input, LookupResult, NodeId, Publication, ResumeState,
+    RunEngine,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,6 +69,16 @@ impl Simulation {
     ) -> Self {
         self.script = Box::new(script);
         self
+    }
+
+    /// Returns the next engine of the run, begun with this journal and an empty store.
+    pub fn next_engine(mut self, plan: &Plan) -> Self {
+        self.journal.push(EventRecord { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+        let resumed = ResumeState::from_view(&self.view());
+        let mut next = Self::new(plan, EngineSetup { resumed, ..super::setup() });
+        next.journal = self.journal;
+        next.feed(Input::Begin);
+        next
     }
 
     /// Gives the engine one input, records the step, and checks the invariants.

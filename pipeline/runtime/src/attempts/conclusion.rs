@@ -85,8 +85,10 @@ pub(super) fn wait_timed_out(limit: Duration) -> AttemptCompletion {
 }
 
 fn silent(after: Duration) -> Error {
-    Error::lost(format!("the attempt sent no heartbeat for {}", format_duration(after)))
-        .help("check that its machine runs and reaches the store")
+    Error::lost(format!("the attempt sent no heartbeat for {}", format_duration(after))).help(
+        "check that its machine runs and reaches the store; if attempts of its pool start slowly, raise \
+             `first_heartbeat` of the pool",
+    )
 }
 
 #[cfg(test)]

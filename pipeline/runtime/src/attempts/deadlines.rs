@@ -6,12 +6,10 @@
 
 use crate::executors::{AttemptState, Control};
 use std::time::Duration;
+use trainyard_core::attempt::FIRST_HEARTBEAT;
 
 /// Silence after which an attempt that sent heartbeats is lost. A live attempt sends one every 10 s.
 pub(super) const SILENCE: Duration = Duration::from_secs(180);
-/// Silence before the first heartbeat after which an attempt is lost: an image may be pulled first, or a file system
-/// mounted.
-const FIRST_BEAT: Duration = Duration::from_secs(600);
 /// Duration of a read after which the store counts as unavailable.
 const SLOW: Duration = Duration::from_secs(5);
 /// Time between the timeout and the kill of the attempt, which has enforced the timeout itself by then.
@@ -52,6 +50,8 @@ pub(super) struct Deadlines {
     timeout: Option<Duration>,
     /// How long the attempt may wait for its machine, counted from `submitted`.
     wait: Option<Duration>,
+    /// Silence before the first heartbeat after which the attempt is lost.
+    first_beat: Duration,
     submitted: Duration,
     /// When the attempt was first observed running.
     started: Option<Duration>,
@@ -82,11 +82,27 @@ struct PendingStop {
 impl Deadlines {
     pub fn new(now: Duration, timeout: Option<Duration>) -> Self {
         let (started, beat, stop, outcome_found_at) = (None, None, None, None);
-        Self { timeout, wait: None, submitted: now, started, waits: true, beat, sign: now, stop, outcome_found_at }
+        let (wait, first_beat) = (None, FIRST_HEARTBEAT);
+        Self {
+            timeout,
+            wait,
+            first_beat,
+            submitted: now,
+            started,
+            waits: true,
+            beat,
+            sign: now,
+            stop,
+            outcome_found_at,
+        }
     }
     /// Limits how long the attempt may wait for its machine.
     pub fn waiting_at_most(self, wait: Option<Duration>) -> Self {
         Self { wait, ..self }
+    }
+    /// Sets how long the attempt may be silent before its first heartbeat.
+    pub fn first_beat_within(self, first_beat: Duration) -> Self {
+        Self { first_beat, ..self }
     }
     /// Returns why the attempt is being stopped, if it is.
     pub fn why(&self) -> Option<AttemptStopReason> {
@@ -123,7 +139,7 @@ impl Deadlines {
         } else if self.waits || now.saturating_sub(requested_at) >= SLOW {
             self.sign = now;
         } else {
-            let after = if self.beat.is_some() { SILENCE } else { FIRST_BEAT };
+            let after = if self.beat.is_some() { SILENCE } else { self.first_beat };
             if requested_at.saturating_sub(self.sign) >= after {
                 self.stop(AttemptStopReason::Silent { after }, now, true);
             }
@@ -292,6 +308,10 @@ mod tests {
     #[test]
     fn attempt_without_heartbeats_is_silent() {
         assert_eq!(silent(&mut running(None), 0, |_| None), Some(600), "before its first beat");
+        let mut patient = running(None).first_beat_within(at(1_800));
+        assert_eq!(silent(&mut patient, 0, |_| None), Some(1_800), "a pool whose attempts start slowly");
+        let mut beating = running(None).first_beat_within(at(1_800));
+        assert_eq!(silent(&mut beating, 0, |at| Some((at / 10).min(50))), Some(500 + 180), "no patience after it");
         assert_eq!(silent(&mut running(None), 0, |at| Some((at / 10).min(50))), Some(500 + 180));
         assert_eq!(silent(&mut running(None), 0, |at| Some(at / 10)), None);
         let again = |at: u64| Some(if at < 1_000 { at / 10 } else { (at - 1_000) / 10 });

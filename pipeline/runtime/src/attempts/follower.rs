@@ -56,7 +56,9 @@ struct StoreFollower {
 pub(super) async fn follow(attempt: AttemptSupervisor, handle: Handle, states: StateReceiver) -> AttemptCompletion {
     let now = attempt.now();
     let mut follower = StoreFollower {
-        deadlines: Deadlines::new(now, attempt.task.timeout).waiting_at_most(attempt.wait()),
+        deadlines: Deadlines::new(now, attempt.task.timeout)
+            .waiting_at_most(attempt.wait())
+            .first_beat_within(attempt.client.first_heartbeat),
         attempt,
         handle,
         level: Control::Run,

@@ -23,9 +23,11 @@ use driver::{DriverRequest, PoolDriver};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::Instrument as _;
 use trainyard_core::Result;
+use trainyard_core::attempt::FIRST_HEARTBEAT;
 
 /// Drivers of a run, by pool. A driver starts with the first attempt of its pool, and ends with the run.
 pub(crate) struct PoolClients {
@@ -41,6 +43,8 @@ pub(crate) struct PoolClient {
     pub pool: Arc<str>,
     pub executor: Arc<dyn Executor>,
     pub capabilities: Capabilities,
+    /// Time in which a started attempt must send its first heartbeat.
+    pub first_heartbeat: Duration,
     requests: UnboundedSender<DriverRequest>,
     /// Whether users were notified that the pool takes no attempts now.
     notified: Arc<AtomicBool>,
@@ -61,8 +65,10 @@ impl PoolClients {
         let (requests, receiver) = unbounded_channel();
         let driver = PoolDriver::new(pool, executor.clone(), self.context.observer.clone(), receiver);
         tokio::spawn(driver.run().in_current_span());
+        let known = self.context.pools.iter().find(|known| known.name == pool);
+        let first_heartbeat = known.map_or(FIRST_HEARTBEAT, |known| known.first_heartbeat);
         let (pool, capabilities) = (Arc::from(pool), executor.capabilities());
-        let client = PoolClient { pool, executor, capabilities, requests, notified: Arc::default() };
+        let client = PoolClient { pool, executor, capabilities, first_heartbeat, requests, notified: Arc::default() };
         pools.insert(client.pool.to_string(), client.clone());
         Ok(client)
     }

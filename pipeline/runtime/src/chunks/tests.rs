@@ -1,7 +1,7 @@
 use super::*;
-use serde_json::json;
+use crate::tests::attempt_spec;
+use trainyard_core::Error;
 use trainyard_core::clock::ManualClock;
-use trainyard_core::{Digest, Error};
 use trainyard_store::StoreOptions;
 use trainyard_testkit::faults::{FaultyStore, StoreFault};
 
@@ -9,17 +9,8 @@ use trainyard_testkit::faults::{FaultyStore, StoreFault};
 async fn writer() -> (Arc<FaultyStore>, Store, ChunkWriter) {
     let faulty = FaultyStore::new(Arc::new(object_store::memory::InMemory::new()));
     let store = Store::from_object_store(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
-    let writer = ChunkWriter::new(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
+    let writer = ChunkWriter::new(&store, &attempt_spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
     (faulty, store, writer)
-}
-
-fn spec() -> AttemptSpec {
-    let spec = json!({
-        "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1,
-        "stage_digest": Digest::of(b"a"), "kind": "test", "kind_version": 1, "config": null, "inputs": {},
-        "outputs": {}, "resources": {"cpus": 1},
-    });
-    serde_json::from_value(spec).unwrap()
 }
 
 const NOW: i64 = 1_795_234_530_042;
@@ -32,7 +23,8 @@ impl ChunkWriter {
 
 /// Returns the stored log.
 async fn stored(store: &Store) -> Vec<LogRecord> {
-    let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, AttemptStream::Log, 0).await.unwrap();
+    let (text, _) =
+        store.read_chunks(&attempt_spec().run, &attempt_spec().stage, 1, AttemptStream::Log, 0).await.unwrap();
     String::from_utf8(text).unwrap().lines().map(LogRecord::parse).collect()
 }
 
@@ -47,11 +39,11 @@ async fn last_progress_is_stored_beside_the_log() {
         |done| AttemptMessage::Progress { done, total: 9, unit: "steps".into(), metric: Some(("loss".into(), 0.5)) };
     (1..=3).for_each(|done| writer.message(&progress(done)));
     writer.put().await.unwrap();
-    let stored = store.progress(&spec().run, &spec().stage, 1).await.unwrap().unwrap();
+    let stored = store.progress(&attempt_spec().run, &attempt_spec().stage, 1).await.unwrap().unwrap();
     assert_eq!((stored.at, stored.done, stored.total, stored.unit.as_str()), (NOW, 3, 9, "steps"));
     writer.message(&progress(4));
     writer.put().await.unwrap();
-    let again = store.progress(&spec().run, &spec().stage, 1).await.unwrap().unwrap();
+    let again = store.progress(&attempt_spec().run, &attempt_spec().stage, 1).await.unwrap().unwrap();
     assert_eq!(again.done, 3, "the clock stands, so the next write is not due");
 }
 
@@ -89,7 +81,7 @@ async fn failed_chunk_is_retried_before_later_ones() {
 #[tokio::test]
 async fn chunks_of_an_earlier_engine_come_first() {
     let (_, store, writer) = writer().await;
-    let spec = spec();
+    let spec = attempt_spec();
     let before = store
         .put_chunk(&spec.run, &spec.stage, 1, AttemptStream::Log, 0, Bytes::from_static(b"before\n"))
         .await
@@ -131,7 +123,8 @@ async fn curves_are_a_separate_stream() {
     writer.message(&AttemptMessage::Result {});
     writer.message(&point(2));
     writer.flush().await;
-    let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, AttemptStream::Metrics, 0).await.unwrap();
+    let (text, _) =
+        store.read_chunks(&attempt_spec().run, &attempt_spec().stage, 1, AttemptStream::Metrics, 0).await.unwrap();
     let lines = String::from_utf8(text).unwrap();
     let points: Vec<AttemptMessage> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(points, [point(1), point(2)]);
@@ -151,7 +144,7 @@ async fn concurrent_flushes_skip_no_number() {
 #[tokio::test]
 async fn close_stores_the_remaining_messages() {
     let (_, store, _) = writer().await;
-    let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
+    let (writer, task) = ChunkWriter::open(&store, &attempt_spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
     writer.raw("last");
     writer.close();
     task.await.unwrap();
@@ -163,9 +156,10 @@ async fn failure_to_store_the_end_is_reported() {
     let (faulty, store, _) = writer().await;
     let reports = Arc::new(Mutex::new(Vec::new()));
     let sink = reports.clone();
-    let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), move |text| {
-        sink.lock().unwrap().push(text.to_string());
-    });
+    let (writer, task) =
+        ChunkWriter::open(&store, &attempt_spec(), Arc::new(ManualClock::at_millis(NOW)), move |text| {
+            sink.lock().unwrap().push(text.to_string());
+        });
     faulty.inject(StoreFault::ReadOnly, "/log/", u32::MAX);
     writer.raw("last");
     writer.close();
@@ -185,15 +179,15 @@ async fn appended_line_follows_the_stored_log() {
         writer.raw(line);
         writer.put().await.unwrap();
     }
-    ChunkWriter::append_after_end(&store, &spec(), clock.clone(), "words of the executor").await.unwrap();
-    ChunkWriter::append_after_end(&store, &spec(), clock, "more").await.unwrap();
+    ChunkWriter::append_after_end(&store, &attempt_spec(), clock.clone(), "words of the executor").await.unwrap();
+    ChunkWriter::append_after_end(&store, &attempt_spec(), clock, "more").await.unwrap();
     assert_eq!(texts(&store).await, ["one", "two", "words of the executor", "more"]);
 }
 
 #[tokio::test]
 async fn long_log_is_merged_into_pages() {
     let (_, store, _) = writer().await;
-    let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
+    let (writer, task) = ChunkWriter::open(&store, &attempt_spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
     let lines: Vec<String> = (0..140).map(|n| format!("line {n}")).collect();
     for line in &lines {
         writer.raw(line);
@@ -214,7 +208,7 @@ async fn long_log_is_merged_into_pages() {
 async fn second_process_continues_after_stored_pages() {
     let (_, store, first) = writer().await;
     let (second, third) = {
-        let again = || ChunkWriter::new(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
+        let again = || ChunkWriter::new(&store, &attempt_spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
         (again(), again())
     };
     for n in 0..70 {
@@ -228,6 +222,6 @@ async fn second_process_continues_after_stored_pages() {
     let texts = texts(&store).await;
     assert_eq!((texts.len(), &texts[69..]), (72, &["69", "again", "and again"].map(String::from)[..]));
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(NOW));
-    ChunkWriter::append_after_end(&store, &spec(), clock, "words of the executor").await.unwrap();
+    ChunkWriter::append_after_end(&store, &attempt_spec(), clock, "words of the executor").await.unwrap();
     assert_eq!(stored(&store).await.last().unwrap().text, "words of the executor");
 }

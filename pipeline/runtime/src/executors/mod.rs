@@ -20,7 +20,7 @@ pub use ray::{RayExecutor, RayOptions};
 pub use registry::{ExecutorContext, ExecutorKind, Executors, kinds};
 pub use slurm::{SlurmExecutor, SlurmOptions};
 #[cfg(target_os = "linux")]
-pub use tree::{kill_marked, kill_started};
+pub use tree::{kill_leftovers, kill_marked, kill_started, reap_adopted};
 
 // Types in signatures of the trait.
 pub use crate::control::Control;
@@ -36,8 +36,9 @@ use trainyard_core::{Digest, Error, Result};
 use trainyard_engine::{ExternalUsage, Grant};
 use trainyard_store::Store;
 
-/// Environment variable that marks every process of an attempt; its value is the attempt's URL.
-pub const MARK: &str = "TRAINYARD_ATTEMPT";
+/// Environment variable that marks every process of an attempt. Its value is the attempt's URL, and after a space the
+/// id of the process that made the mark, unless the executor started that process itself.
+pub const MARK: &str = trainyard_core::attempt::MARK;
 
 /// Environment variable set by an executor that holds the other end of an attempt's standard input, whose end then
 /// means that the engine died; its value is the attempt's URL. Batch systems start their jobs on `/dev/null`.
@@ -73,6 +74,16 @@ pub fn kill_marked(_: &str) -> usize {
 pub fn kill_started(_: &str) -> usize {
     0
 }
+
+/// Returns 0, like [`kill_marked`].
+#[cfg(not(target_os = "linux"))]
+pub fn kill_leftovers(_: &str) -> usize {
+    0
+}
+
+/// Does nothing: only Linux has subreapers.
+#[cfg(not(target_os = "linux"))]
+pub fn reap_adopted() {}
 
 /// Attempt to start.
 #[derive(Clone)]

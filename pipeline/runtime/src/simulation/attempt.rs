@@ -148,7 +148,9 @@ impl Attempt {
         let limit = self.spec.timeout_millis.map_or(Duration::MAX, Duration::from_millis);
         tokio::select! {
             biased;
-            () = signalled(signal) => Stop::with(AttemptOutcome::Lost, Error::lost("stopped by SIGTERM")),
+            () = signalled(signal) => {
+                Stop::with(AttemptOutcome::Lost, Error::lost("stopped by SIGTERM").by_preemption())
+            }
             timed_out = self.wait_for_cancel() => stop_of(timed_out),
             why = crate::lease::watch(&self.impatient, &self.spec, self.process.clock.as_ref()) => {
                 let error = Error::lost(format!("the lease of the attempt ended: {why:?}"));

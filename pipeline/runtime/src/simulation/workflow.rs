@@ -12,7 +12,8 @@ use trainyard_core::{ArtifactKind, Chance, Digest, ErrorKind};
 use trainyard_engine::{MachinePool, PoolMachine};
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{
-    CacheMode, CheckSeverity, FanOut, MetricCheck, Plan, PlanNode, ResourceRequest, Retry, RunCondition, StageOutput,
+    CacheMode, CheckSeverity, DEFAULT_PREEMPTIONS, FanOut, MetricCheck, Plan, PlanNode, ResourceRequest, Retry,
+    RunCondition, StageOutput,
 };
 use trainyard_spec::template::Template;
 
@@ -46,6 +47,7 @@ pub fn pools(seed: u64) -> Vec<MachinePool> {
         priority: 0,
         tags: vec![name.into()],
         several_nodes: false,
+        first_heartbeat: trainyard_core::attempt::FIRST_HEARTBEAT,
         machines: vec![PoolMachine { name: "m".into(), cpus, memory: 0, gpus: Vec::new() }],
     };
     vec![pool(FAR, 2 + draw.below(6) as u32), pool(NEAR, 2 + draw.below(3) as u32)]
@@ -63,6 +65,10 @@ fn stage(at: usize, before: &[PlanNode], draw: &mut PhiloxRng) -> PlanNode {
         "name": next.key.0, "steps": 1 + draw.below(5), "seconds": 1 + draw.below(12), "fails": fails,
     }));
     next.resources = vec![request(draw)];
+    if at % 3 == 2 {
+        // After an attempt that its pool lost, the next one runs in the other pool.
+        next.resources.push(elsewhere(&next.resources[0]));
+    }
     next.retry = retry();
     match draw.below(12) {
         0 => next.cache = CacheMode::Disabled,
@@ -123,9 +129,16 @@ fn request(draw: &mut PhiloxRng) -> ResourceRequest {
     ResourceRequest { cpus: Some(1 + draw.below(2) as u32), tags: vec![pool.into()], ..ResourceRequest::default() }
 }
 
+/// Returns the same request for the other pool.
+fn elsewhere(request: &ResourceRequest) -> ResourceRequest {
+    let pool = if request.tags == [FAR] { NEAR } else { FAR };
+    ResourceRequest { tags: vec![pool.into()], ..request.clone() }
+}
+
 fn retry() -> Retry {
     Retry {
         attempts: 4,
+        preemptions: DEFAULT_PREEMPTIONS,
         backoff: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(20) },
         on: vec![ErrorKind::Retryable, ErrorKind::Lost],
     }

@@ -1,16 +1,23 @@
 //! Reads and writes the locked files that record held or requested resources of this machine.
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::Duration;
-use trainyard_core::Error;
 use trainyard_core::error::io_error;
 use trainyard_core::units::format_duration;
+use trainyard_core::{Error, Result};
 use trainyard_engine::{ExternalUsage, MachineShare};
+
+/// Maximum bytes of a record.
+const MAX_BYTES: u64 = 64 * 1024;
+/// Time between two tries to lock a file.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Holder of slots, shown to users who wait for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,21 +70,43 @@ impl SlotRecord {
     }
 }
 
-/// Creates the file of a holding or a waiting request, locked by the returned handle.
+/// Creates the file of a holding or a waiting request, locked by the returned handle. Errors: already exists (anything
+/// has this name, also a link to nowhere), those of the file system.
 pub(super) fn create_locked(path: &Path, holding: &SlotRecord) -> std::io::Result<File> {
     let text = serde_json::to_vec(holding)?;
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     file.write_all(&text)?;
     Ok(file)
 }
 
-/// Reads a holding or a waiting request. Returns `None` if the file is missing or its lock is free; in the second case
-/// removes the file. The folder's lock must be held.
+/// Creates the file of the first number whose name is free; a name may be occupied by something that is no holding.
+pub(super) fn create_first(
+    numbers: &mut impl Iterator<Item = u64>,
+    path: impl Fn(u64) -> PathBuf,
+    record: &SlotRecord,
+) -> Result<(u64, File)> {
+    for number in numbers {
+        let path = path(number);
+        match create_locked(&path, record) {
+            Ok(file) => return Ok((number, file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(fault(&path, &error)),
+        }
+    }
+    Err(Error::bug("no number is left for a holding"))
+}
+
+/// Reads a holding or a waiting request. Returns `None` if the file is missing, is no regular file, or its lock is
+/// free; in the last case removes the file, if this user may. The folder's lock must be held.
 pub(super) fn read(path: &Path) -> std::io::Result<Option<SlotRecord>> {
-    let mut file = match open(path, false) {
+    let file = match open(path, false) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) if is_irregular(&e) => {
+            tracing::debug!(path = %path.display(), "ignored in the folder of slots: {e}");
+            return Ok(None);
+        }
         Err(e) => return Err(e),
     };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -87,22 +116,64 @@ pub(super) fn read(path: &Path) -> std::io::Result<Option<SlotRecord>> {
             Ok(None)
         }
         Err(Errno::WOULDBLOCK) => {
-            let mut text = String::new();
-            file.read_to_string(&mut text)?;
+            let owner = file.metadata()?.uid();
+            let mut bytes = Vec::new();
+            file.take(MAX_BYTES).read_to_end(&mut bytes)?;
             // A file of another version: its number is taken, its amounts are unknown.
-            Ok(Some(serde_json::from_str(&text).unwrap_or_default()))
+            let mut record: SlotRecord = serde_json::from_slice(&bytes).unwrap_or_default();
+            // A user cannot hold slots in the name of another one.
+            if owner != rustix::process::getuid().as_raw() {
+                record.holder.user = owner;
+            }
+            Ok(Some(record))
         }
         Err(e) => Err(e.into()),
     }
 }
 
-/// Opens a file to lock it: for writing too, since network file systems require that for an exclusive lock, unless it
-/// belongs to another user.
-pub(super) fn open(path: &Path, create: bool) -> std::io::Result<File> {
-    match OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path) {
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => File::open(path),
-        opened => opened,
+/// Locks a file, which is created if it is missing. Returns `None` if others hold the lock for all of `patience`.
+pub(super) fn lock(path: &Path, patience: Duration) -> std::io::Result<Option<File>> {
+    let file = open(path, true)?;
+    let mut waited = Duration::ZERO;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) if waited < patience => {
+                sleep(LOCK_INTERVAL);
+                waited += LOCK_INTERVAL;
+            }
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
     }
+}
+
+/// Opens a file to lock it: for writing too, since network file systems require that for an exclusive lock, unless it
+/// belongs to another user. Never follows a link and never waits for the other end of a pipe. Errors: [`is_irregular`],
+/// if it is no regular file.
+fn open(path: &Path, create: bool) -> std::io::Result<File> {
+    // The bits fit: they are those of open(2), which takes an int.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let writable =
+        OpenOptions::new().read(true).write(true).create(create).truncate(false).custom_flags(flags).open(path);
+    let file = match writable {
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+            OpenOptions::new().read(true).custom_flags(flags).open(path)?
+        }
+        opened => opened?,
+    };
+    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+}
+
+fn irregular() -> std::io::Error {
+    std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
+}
+
+/// Returns whether a file was refused because it is a link, a pipe, a folder or a device.
+fn is_irregular(error: &std::io::Error) -> bool {
+    let codes = [Errno::LOOP, Errno::ISDIR, Errno::NXIO].map(|code| Some(code.raw_os_error()));
+    error.kind() == ErrorKind::InvalidInput || codes.contains(&error.raw_os_error())
 }
 
 pub(super) fn sum<'a>(list: impl Iterator<Item = &'a SlotRecord>) -> ExternalUsage {
@@ -117,6 +188,9 @@ pub(super) fn sum<'a>(list: impl Iterator<Item = &'a SlotRecord>) -> ExternalUsa
 }
 
 pub(super) fn fault(path: &Path, error: &std::io::Error) -> Error {
+    if is_irregular(error) {
+        return io_error(path, error).help("remove it: the slots of this machine are recorded in regular files there");
+    }
     let error = io_error(path, error);
     let help = "the slots of this machine are recorded there: make the folder writable on a file system with file \
                 locks, or set another folder with TRAINYARD_HOME or `slots` in the site file";

@@ -1,6 +1,7 @@
 //! Tests that slots are taken and released. The holders are handles of this process, since a lock belongs to a handle
 //! and not to a process.
 
+use super::record::create_locked;
 use super::*;
 use std::io::Write as _;
 use tempfile::TempDir;
@@ -290,4 +291,108 @@ async fn run_with_fewer_slots_gets_the_next_one() {
     let left: Vec<_> =
         std::fs::read_dir(folder.path().join("slots")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, [LOCK], "who waits no longer leaves no file");
+}
+
+/// Creates the folder and its lock.
+fn prepared(folder: &TempDir) -> Slots {
+    let slots = slots(folder);
+    slots.prepare(&[]).unwrap();
+    drop(slots.lock_folder().unwrap());
+    slots
+}
+fn fifo(path: &std::path::Path) {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn links_and_pipes_are_no_holdings_and_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let slots = prepared(&folder);
+    let target = folder.path().join("written-through-a-link");
+    for number in 0..3 {
+        std::os::unix::fs::symlink(&target, slots.path(number)).unwrap();
+    }
+    fifo(&slots.path(3));
+    std::fs::create_dir(slots.path(4)).unwrap();
+    assert_eq!(slots.used_by_others().unwrap(), ExternalUsage::default());
+    let _held = slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap().unwrap();
+    assert!(!target.exists());
+    assert!(slots.path(5).is_file(), "the first free name");
+    assert_eq!(slots.holdings().unwrap().len(), 1);
+}
+
+#[test]
+fn waiting_request_takes_the_first_free_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let slots = prepared(&folder);
+    let path = |number: u64| slots.0.folder.join(format!("{}.{WAIT}{number}", slots.0.host));
+    std::os::unix::fs::symlink(folder.path().join("target"), path(0)).unwrap();
+    let guard = slots.enqueue(&mut (0..9), &whole()).unwrap();
+    assert_eq!((guard.number, &guard.path), (1, &path(1)));
+    assert!(!folder.path().join("target").exists());
+}
+
+#[test]
+fn lock_that_is_no_regular_file_is_refused() {
+    for link in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let slots = slots(&folder);
+        slots.prepare(&[]).unwrap();
+        let lock = folder.path().join("slots").join(LOCK);
+        let target = folder.path().join("target");
+        if link {
+            std::os::unix::fs::symlink(&target, &lock).unwrap();
+        } else {
+            fifo(&lock);
+        }
+        let refused = slots.try_take(&share(1, &[]), &SlotHolder::default()).map(|_| ()).unwrap_err();
+        assert!(refused.message.contains("slots/lock"), "{}", refused.message);
+        assert!(refused.help.unwrap().contains("remove it"));
+        assert!(!target.exists());
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_a_locked_folder_can_be_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let slots = prepared(&folder);
+    let _held = slots.lock_folder_within(Duration::ZERO).unwrap().unwrap();
+    assert!(slots.lock_folder_within(Duration::from_millis(20)).unwrap().is_none());
+    let (sender, mut control) = watch::channel(Control::Run);
+    let (reported, mut reports) = watch::channel(String::new());
+    let waiting = tokio::spawn(async move {
+        let grant = Grant::new("p", "local", vec![share(1, &[])]);
+        let waits = |holders| drop(reported.send(holders));
+        slots.acquire(&grant, &SlotHolder::default(), &mut control, waits).await.map(|_| ())
+    });
+    let holders = reports.wait_for(|reported| !reported.is_empty()).await.unwrap().clone();
+    assert_eq!(holders, "whose record is locked by another process");
+    sender.send(Control::Cancel).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(5), waiting).await.expect("it ends");
+    assert_eq!(ended.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
+}
+
+#[test]
+fn large_and_unreadable_records_have_unknown_amounts() {
+    let folder = tempfile::tempdir().unwrap();
+    let slots = prepared(&folder);
+    let mut large = create_locked(&slots.path(0), &whole()).unwrap();
+    large.set_len(20 << 30).unwrap();
+    let mut garbage = create_locked(&slots.path(1), &whole()).unwrap();
+    garbage.write_all(&[0xff; 10]).unwrap();
+    large.flush().unwrap();
+    assert_eq!(slots.holdings().unwrap(), [SlotRecord::default(), SlotRecord::default()]);
+}
+
+/// The other user is simulated by the owner of the file, which only root may change.
+#[test]
+fn record_counts_for_the_owner_of_its_file() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let slots = prepared(&folder);
+    let _held = create_locked(&slots.path(0), &whole()).unwrap();
+    std::os::unix::fs::chown(slots.path(0), Some(12_345), None).unwrap();
+    assert_eq!(slots.holdings().unwrap()[0].holder.user, 12_345);
 }

@@ -75,6 +75,13 @@ impl Cluster {
     ) -> Arc<Self> {
         Arc::new(Self { script: Box::new(move |job| script(job).boxed()), inner: Mutex::default() })
     }
+    /// Creates a cluster whose jobs run for `time` seconds, with heartbeats, and succeed.
+    pub fn succeeding_after(time: u64) -> Arc<Self> {
+        Self::new(move |job| async move {
+            job.runs_for(time).await;
+            job.succeeds().await;
+        })
+    }
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap()
     }

@@ -1,15 +1,15 @@
 //! Tests attempts of this machine that outlive their engine.
 
 use super::processes::{Bench, FAMILY, SUCCEED, end_of, is_alive, local, stage};
-use super::{CANCELLED, FAILED, SUCCEEDED, context, key, options, plan};
+use super::{CANCELLED, FAILED, SUCCEEDED, attempt_spec, context, key, options, plan};
 use crate::executors::{AttemptReporter, AttemptTask, Executor, ExecutorContext, Handle, kinds};
 use crate::{RunContext, RunOptions, run};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_core::attempt::{AttemptMessage, AttemptSpec};
+use trainyard_core::ErrorKind;
+use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::event::{AttemptOutcome, Event};
-use trainyard_core::{Digest, ErrorKind};
 use trainyard_engine::Grant;
 use trainyard_store::layout;
 
@@ -108,12 +108,7 @@ impl AttemptReporter for DetachedReportStub {
 
 /// Returns an attempt, and two independent executors.
 async fn two(bench: &Bench, script: &str) -> (AttemptTask, [Arc<dyn Executor>; 2]) {
-    let spec = json!({
-        "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1,
-        "stage_digest": Digest::of(b"a"), "kind": "test", "kind_version": 1, "config": null, "inputs": {},
-        "outputs": {}, "resources": {"cpus": 1},
-    });
-    let spec: Arc<AttemptSpec> = Arc::new(serde_json::from_value(spec).unwrap());
+    let spec = Arc::new(attempt_spec());
     let folder = layout::attempt(&spec.run, &spec.stage, spec.attempt);
     let grant = Grant::new("local", "local", Vec::new());
     let store = bench.store.clone();

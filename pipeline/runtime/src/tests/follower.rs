@@ -99,10 +99,7 @@ async fn ends<F: Future<Output = ()> + Send + 'static>(
 #[tokio::test(start_paused = true)]
 async fn concurrent_attempts_are_submitted_together() {
     let bench = Bench::new().await;
-    let cluster = Cluster::new(|job| async move {
-        job.runs_for(20).await;
-        job.succeeds().await;
-    });
+    let cluster = Cluster::succeeding_after(20);
     let names: Vec<String> = (0..12).map(|n| format!("n{n:02}")).collect();
     let mut nodes: Vec<PlanNode> = names.iter().map(|name| node(name, &[])).collect();
     nodes.push(node("z", &["n00"]));
@@ -216,10 +213,7 @@ async fn reasons_and_handles_are_journaled() {
 #[tokio::test(start_paused = true)]
 async fn unreachable_executor_is_retried() {
     let bench = Bench::new().await;
-    let cluster = Cluster::new(|job| async move {
-        job.runs_for(20).await;
-        job.succeeds().await;
-    });
+    let cluster = Cluster::succeeding_after(20);
     cluster.inner().refusals.extend([0; 4].map(|_| Error::retryable("controller down")));
     let summary = bench.run(&cluster, vec![node("a", &[]), node("b", &["a"])]).await;
     assert_eq!(summary.ending, SUCCEEDED);

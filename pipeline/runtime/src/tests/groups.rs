@@ -24,7 +24,7 @@ async fn meets(job: &Job) {
     job.starts();
     let (store, spec) = (&job.task.store, &job.task.spec);
     let port = if spec.stage == key("train") { 1 } else { 2 };
-    let own = NodeAddress { format: 1, rank: 0, host: "h".into(), ip: "10.0.0.1".into(), port };
+    let own = NodeAddress { format: 1, rank: 0, host: "h".into(), ip: "10.0.0.1".into(), port, resumed: None };
     store.put_address(spec, &own).await.unwrap();
     for peer in &spec.peers {
         while store.address(&spec.run, &peer.stage, peer.attempt, 0).await.unwrap().is_none() {

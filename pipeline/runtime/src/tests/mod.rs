@@ -34,7 +34,7 @@ use trainyard_core::{
 };
 use trainyard_engine::MachinePool;
 use trainyard_spec::plan::{
-    CacheMode, InputBinding, Plan, PlanNode, ResourceRequest, Retry, RunCondition, StageOutput,
+    CacheMode, DEFAULT_PREEMPTIONS, InputBinding, Plan, PlanNode, ResourceRequest, Retry, RunCondition, StageOutput,
 };
 use trainyard_spec::template::Template;
 use trainyard_store::{Store, StoreOptions};
@@ -65,6 +65,16 @@ impl ValidatedOptions for Complete {
     fn config(&self) -> &Value {
         &self.0
     }
+}
+
+/// Returns the spec of the first attempt of a stage `a` without inputs and outputs.
+pub fn attempt_spec() -> AttemptSpec {
+    let spec = json!({
+        "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1,
+        "stage_digest": Digest::of(b"a"), "kind": "test", "kind_version": 1, "config": null, "inputs": {},
+        "outputs": {}, "resources": {"cpus": 1},
+    });
+    serde_json::from_value(spec).unwrap()
 }
 
 /// Ends every attempt with empty outputs.
@@ -177,6 +187,7 @@ pub fn node(name: &str, after: &[&str]) -> PlanNode {
         checks: Vec::new(),
         retry: Retry {
             attempts: 1,
+            preemptions: DEFAULT_PREEMPTIONS,
             backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO },
             on: vec![ErrorKind::Retryable, ErrorKind::Lost],
         },

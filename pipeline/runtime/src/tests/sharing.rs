@@ -67,6 +67,12 @@ fn counted(launches: &Arc<AtomicUsize>, act: impl Fn(usize) -> FakeBehavior + Se
     )
 }
 
+/// Counts launches of `a`; each succeeds when the gate opens.
+fn gated(launches: &Arc<AtomicUsize>, open: &watch::Receiver<bool>) -> Executors {
+    let open = open.clone();
+    counted(launches, move |_| FakeBehavior::WaitFor(open.clone()))
+}
+
 async fn end(run: JoinHandle<Result<RunSummary>>) -> RunSummary {
     let ended = tokio::time::timeout(Duration::from_secs(300), run).await;
     ended.expect("it waits for ever").unwrap().unwrap()
@@ -76,12 +82,7 @@ async fn end(run: JoinHandle<Result<RunSummary>>) -> RunSummary {
 async fn shared_stage_is_computed_by_one_run() {
     let (bench, launches) = (Bench::new().await, Arc::default());
     let (gate, open) = watch::channel(false);
-    let executors = || {
-        counted(&launches, {
-            let open = open.clone();
-            move |_| FakeBehavior::WaitFor(open.clone())
-        })
-    };
+    let executors = || gated(&launches, &open);
     let first = bench.start(executors(), with("b"));
     let second = bench.start(executors(), with("c"));
     seconds(100).await;
@@ -104,12 +105,7 @@ async fn shared_stage_is_computed_by_one_run() {
 async fn rerun_computes_a_shared_stage_again() {
     let (bench, launches) = (Bench::new().await, Arc::default());
     let (gate, open) = watch::channel(false);
-    let executors = || {
-        counted(&launches, {
-            let open = open.clone();
-            move |_| FakeBehavior::WaitFor(open.clone())
-        })
-    };
+    let executors = || gated(&launches, &open);
     let first = bench.start(executors(), with("b"));
     let selection = Selection { rerun: vec!["a".into()], ..Selection::default() };
     let second = bench.start_with(executors(), with("c"), RunOptions { selection, ..options() });

@@ -5,7 +5,7 @@
 use super::checker::Checker;
 use crate::diagnostic::{Diagnostic, Span, suggest};
 use crate::expand::ReferenceScope;
-use crate::plan::{CacheMode, MetricCheck, ResourceRequest, Retry};
+use crate::plan::{CacheMode, DEFAULT_PREEMPTIONS, MetricCheck, ResourceRequest, Retry};
 use crate::read::{Binder, BoundContent, BoundNode, MapFields, ValueReader};
 use crate::run_stage::{self, names_paths};
 use crate::template::Template;
@@ -41,7 +41,7 @@ const REQUEST_KEYS: [&str; 8] = ["cpus", "memory", "gpus", "gpu_memory", "nodes"
 /// Returns three attempts for transient errors; permanent errors are not retried.
 fn default_retry() -> Retry {
     let backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_secs(60) };
-    Retry { attempts: 3, backoff, on: vec![ErrorKind::Retryable, ErrorKind::Lost] }
+    Retry { attempts: 3, preemptions: DEFAULT_PREEMPTIONS, backoff, on: vec![ErrorKind::Retryable, ErrorKind::Lost] }
 }
 
 /// Returns a request without requirements.
@@ -230,9 +230,10 @@ fn in_value(value: &Value, span: Span, named: &mut Vec<(String, Span)>) {
 }
 
 fn retry(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Retry> {
-    let fields = reader.map_at(KeyContext::Retry, bound, "`retry`", &["attempts", "backoff", "on"])?;
+    let fields = reader.map_at(KeyContext::Retry, bound, "`retry`", &["attempts", "preemptions", "backoff", "on"])?;
     let default = default_retry();
     let attempts = reader.optional(fields.get("attempts"), |r, b| r.integer(b, "`attempts`", 1, 1_000));
+    let preemptions = reader.optional(fields.get("preemptions"), |r, b| r.integer(b, "`preemptions`", 0, 100_000));
     let backoff = reader.optional(fields.get("backoff"), |r, b| {
         let text = r.string(b, "`backoff`")?;
         r.parsed(b, "`backoff`", Backoff::parse(&text))
@@ -240,6 +241,7 @@ fn retry(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Retry> {
     let on = reader.optional(fields.get("on"), |r, b| retry_kinds(b, r));
     Some(Retry {
         attempts: attempts?.map_or(default.attempts, |a| a as u32),
+        preemptions: preemptions?.map_or(default.preemptions, |most| most as u32),
         backoff: backoff?.unwrap_or(default.backoff),
         on: on?.unwrap_or(default.on),
     })

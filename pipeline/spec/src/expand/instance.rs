@@ -2,7 +2,7 @@
 //! instances, and drafts (one stage instance each).
 
 use super::axes::{Axis, Coordinate};
-use super::params::ParamValue;
+use super::params::{Param, ParamValue};
 use crate::read::BoundNode;
 use crate::workflow::Workflow;
 use std::collections::BTreeMap;
@@ -44,6 +44,8 @@ pub struct WorkflowInstance {
     pub inherited: Vec<Coordinate>,
     /// Values by the parameters' names, after defaults.
     pub params: BTreeMap<String, ParamValue>,
+    /// Readable declarations, in file order.
+    pub declared: Vec<Param>,
     /// Parameters that are declared but have no usable value (reported); references to them are not reported again.
     pub broken: Vec<String>,
     /// One group per stage of the workflow.

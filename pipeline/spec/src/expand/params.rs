@@ -73,6 +73,10 @@ impl ParamType {
             _ => Self::Artifact(ArtifactKind::ALL.into_iter().find(|k| k.name() == name)?),
         })
     }
+    /// Returns the name in [`TYPE_NAMES`].
+    pub fn name(self) -> &'static str {
+        TYPE_NAMES.into_iter().find(|name| Self::from_name(name) == Some(self)).unwrap_or("string")
+    }
     fn wanted(self) -> &'static str {
         match self {
             Self::String => "text",
@@ -107,6 +111,8 @@ pub struct Param {
     pub max: Option<f64>,
     /// Allowed values; empty if all are.
     pub choices: Vec<Value>,
+    /// Text for readers of the file.
+    pub description: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -170,6 +176,7 @@ pub fn declare(
         min: None,
         max: None,
         choices: Vec::new(),
+        description: fields.get("description").and_then(|b| b.value()?.as_str().map(str::to_string)),
     };
     read_range(&mut param, &fields, reader);
     if let Some(choices) = fields.get("choices").and_then(|b| reader.list(b, "`choices`")) {

@@ -257,7 +257,7 @@ pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range
                 && sources
                     .get(scalar.file)
                     .is_some_and(|f| f.text.is_char_boundary(start) && f.text.is_char_boundary(end));
-            if inside { sources.span(scalar.file, start, end) } else { scalar }
+            if inside { sources.span_within(scalar, start, end) } else { scalar }
         }
         None => scalar,
     }

@@ -8,7 +8,10 @@ use crate::template::Template;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::time::Duration;
+use trainyard_core::attempt::FIRST_HEARTBEAT;
 use trainyard_core::resources::{ResourceAmounts, missing_tags, shortfalls};
+use trainyard_core::units::format_duration;
 
 /// An executor in this build, as pools name it.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +48,8 @@ pub struct SitePool {
     pub tags: Vec<String>,
     /// Priority; higher is tried first.
     pub priority: i32,
+    /// Time in which a started attempt must send its first heartbeat.
+    pub first_heartbeat: Duration,
 }
 
 /// One GPU of a machine.
@@ -71,6 +76,7 @@ impl SitePool {
             several_nodes: false,
             tags: Vec::new(),
             priority: 0,
+            first_heartbeat: FIRST_HEARTBEAT,
         }
     }
     /// Returns the reasons why this pool, even when idle, cannot meet the request; empty if it can.
@@ -92,8 +98,23 @@ impl SitePool {
     }
 }
 
-const KEYS: [&str; 11] =
-    ["name", "executor", "with", "program", "cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "priority"];
+/// Shortest patience for a first heartbeat: the time between two heartbeats.
+const SHORTEST_PATIENCE: Duration = Duration::from_secs(10);
+
+const KEYS: [&str; 12] = [
+    "name",
+    "executor",
+    "with",
+    "program",
+    "cpus",
+    "memory",
+    "gpus",
+    "gpu_memory",
+    "nodes",
+    "tags",
+    "priority",
+    "first_heartbeat",
+];
 
 /// Reads all pools, sorted by priority. Names must be unique.
 pub(super) fn read(
@@ -147,7 +168,23 @@ fn read_pool(
         tags: fields.get("tags").and_then(|b| reader.strings(b, "`tags`")).unwrap_or_default(),
         priority: fields.get("priority").and_then(|b| reader.integer(b, "`priority`", -1_000, 1_000)).unwrap_or(0)
             as i32,
+        first_heartbeat: fields
+            .get("first_heartbeat")
+            .and_then(|b| read_patience(b, reader))
+            .unwrap_or(base.first_heartbeat),
     })
+}
+
+/// Reads the time in which a first heartbeat must arrive.
+fn read_patience(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Duration> {
+    let patience = reader.duration(bound, "`first_heartbeat`")?;
+    if patience < SHORTEST_PATIENCE {
+        let (given, least) = (format_duration(patience), format_duration(SHORTEST_PATIENCE));
+        let text = format!("`first_heartbeat` is {given}, but must be at least {least}");
+        reader.report(Diagnostic::error("out-of-range", bound.span, text));
+        return None;
+    }
+    Some(patience)
 }
 
 /// Reads an executor's name. An unknown name is kept, so that the rest of its pool is checked as well.

@@ -216,7 +216,9 @@ impl Kinds {
             [("evaluate", "instances", models), ("report", "params", serde_json::json!({"x-params": true}))]
         {
             let (info, complete, _) = self.0.get_mut(kind).unwrap();
-            info.options["properties"][option] = schema;
+            let mut options = Value::clone(&info.options);
+            options["properties"][option] = schema;
+            info.options = options.into();
             *complete = |options| Ok(options.clone());
         }
         self
@@ -239,7 +241,7 @@ impl Kinds {
             doc: "",
             inputs: ports(inputs),
             outputs: ports(outputs),
-            options: schemars::schema_for!(T).to_value(),
+            options: schemars::schema_for!(T).to_value().into(),
             placement: Placement::Process,
             all_cpus: false,
             trains: false,

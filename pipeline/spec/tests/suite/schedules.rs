@@ -79,3 +79,32 @@ fn the_time_of_a_tick_is_the_value_of_a_param() {
     let without = "version: 1\nname: f\nstages:\n  one: {run: ./download}\n";
     assert!(compiled(without, &[], Some(TIME)).plan.unwrap().params.is_empty(), "who declares none gets none");
 }
+
+#[test]
+fn params_are_declared_with_their_defaults_as_written_even_if_values_are_missing() {
+    let text = "version: 1\nname: f\nparams:\n  \
+                steps: {type: int, default: 1e3, min: 1, description: Optimizer steps.}\n  \
+                code: {type: string, default: 1e3}\n  mode: {type: string, choices: [a, b]}\n  \
+                limit: {type: int, default: null}\n  names: {type: list, items: string, default: [x, y]}\n  \
+                model: {type: model}\nstages:\n  one: {run: \"./x ${{ params.steps }}\"}\n";
+    let compiled = compiled(text, &[], None);
+    assert!(compiled.plan.is_none(), "`mode` and `model` have no value");
+    assert_eq!(compiled.workflow.as_deref(), Some("f"));
+    let short: Vec<_> = compiled.params.iter().map(|p| (p.name.as_str(), p.kind, p.default.as_str())).collect();
+    assert_eq!(
+        short,
+        [
+            ("steps", "int", "1e3"),
+            ("code", "string", "1e3"),
+            ("mode", "string", ""),
+            ("limit", "int", ""),
+            ("names", "list", "[\"x\",\"y\"]"),
+            ("model", "model", ""),
+        ]
+    );
+    let [steps, _, mode, limit, names, model] = compiled.params.as_slice() else { unreachable!("six params") };
+    assert_eq!((steps.min, steps.description.as_deref()), (Some(1.0), Some("Optimizer steps.")));
+    assert_eq!((mode.has_default, &mode.choices), (false, &vec!["a".to_string(), "b".to_string()]));
+    assert_eq!((limit.has_default, names.items), (true, Some("string")));
+    assert!(model.is_artifact && !mode.is_artifact);
+}

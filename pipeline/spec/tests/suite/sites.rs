@@ -152,6 +152,17 @@ fn unknown_executor_is_reported_at_its_pool() {
 }
 
 #[test]
+fn first_heartbeat_is_a_duration_of_some_seconds() {
+    let first = |text: &str| parse(text).0.map(|site| site.pools[0].first_heartbeat);
+    assert_eq!(first("pools: [{name: far, executor: slurm}]\n"), Some(Duration::from_secs(600)));
+    let slow = "pools: [{name: far, executor: slurm, first_heartbeat: 45m}]\n";
+    assert_eq!(first(slow), Some(Duration::from_secs(2_700)));
+    let (site, diagnostics) = parse("pools: [{name: far, executor: slurm, first_heartbeat: 5s}]\n");
+    assert!(site.is_none());
+    assert!(diagnostics[0].contains("error[out-of-range]: `first_heartbeat` is 5.0s"), "{diagnostics:?}");
+}
+
+#[test]
 fn non_local_pool_defaults_to_one_cpu() {
     let (site, diagnostics) = parse("pools: [{name: far, executor: slurm}]\n");
     assert_eq!(diagnostics, [""; 0]);

@@ -1,8 +1,8 @@
 //! Walks from a row forward, through the stages of its run, to the rows that were made from it.
 
 use super::ID;
+use super::node::artifact_name;
 use super::row::LinkedRow;
-use super::sources::artifact_name;
 use crate::find::ResolvedOutput;
 use crate::table;
 use schemars::JsonSchema;
@@ -12,10 +12,10 @@ use tokio::runtime::Handle;
 use trainyard_core::{ArtifactKind, Error, ErrorKind, Manifest, Result, StageKey};
 use trainyard_engine::fold::RunView;
 use trainyard_store::Store;
-use trainyard_tables::{find_texts, texts_of_rows};
+use trainyard_tables::find_rows;
 
 /// Columns by which a row names rows that it was made from.
-const LINKS: [&str; 4] = [ID, "problem_id", "parents", "rollout"];
+const LINKS: [&str; 6] = [ID, "problem_id", "parents", "rollout", "trajectories", "trajectory"];
 /// Maximum rows of a table that the walk follows.
 const MAX_ROWS: usize = 1_000;
 /// Rows that are shown of a table.
@@ -35,6 +35,8 @@ pub struct DescendantRow {
 pub struct DescendantTable {
     /// Artifact, as `RUN/STAGE/OUTPUT`.
     pub artifact: String,
+    /// Digest of the stage, used in `/artifacts/{digest}/{output}`.
+    pub stage_digest: String,
     /// Kind of the stage that made it.
     pub stage_kind: String,
     /// Kind of the artifact.
@@ -136,6 +138,7 @@ impl DescendantWalk {
             }
             found.push(DescendantTable {
                 artifact: artifact_name(manifest, port),
+                stage_digest: manifest.stage_digest.to_string(),
                 stage_kind: manifest.kind.clone(),
                 kind: output.kind.to_string(),
                 rows: ids.as_ref().map(|rows| rows.len() as u64),
@@ -155,12 +158,9 @@ impl DescendantWalk {
             Err(error) if error.kind == ErrorKind::Lost => return Ok(None),
             Err(error) => return Err(error),
         };
-        let mut matches = find_texts(&table, &LINKS, wanted, MAX_ROWS)?;
-        matches.dedup_by_key(|found| found.row);
-        let rows: Vec<usize> = matches.iter().map(|found| found.row).collect();
-        let ids = texts_of_rows(&table, ID, &rows)?;
+        let rows = find_rows(&table, &LINKS, wanted, ID, MAX_ROWS)?;
         let rows: Vec<DescendantRow> =
-            rows.into_iter().zip(ids).map(|(row, id)| DescendantRow { row: row as u64, id }).collect();
+            rows.into_iter().map(|(row, id)| DescendantRow { row: row as u64, id }).collect();
         Ok((!rows.is_empty()).then_some(rows))
     }
 }

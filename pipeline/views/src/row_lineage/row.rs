@@ -4,11 +4,11 @@ use super::{MAX_TEXT, SHOWN};
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};
 use trainyard_tables::json::{CellLimits, row_as_json};
-use trainyard_tables::{BatchReader, ReadSlice, TableSource};
+use trainyard_tables::{BatchReader, ReadSlice, TableSource, part_as_json};
 
 /// Columns of [`SHOWN`] that a row has.
 #[derive(Debug, Clone, Default)]
-pub struct LinkedRow(Map<String, Value>);
+pub struct LinkedRow(pub(super) Map<String, Value>);
 
 impl LinkedRow {
     /// Reads a row. Errors: invalid (no such row), those of reading the table.
@@ -26,6 +26,13 @@ impl LinkedRow {
             _ => Err(missing()),
         }
     }
+    /// Reads all rows. Errors: those of reading the table.
+    pub fn read_all(table: &TableSource) -> Result<Vec<Self>> {
+        let columns = SHOWN.map(str::to_string);
+        let rows = part_as_json(table, &ReadSlice { columns: Some(&columns), ..ReadSlice::default() })?;
+        let cells = |row| if let Value::Object(cells) = row { cells } else { Map::new() };
+        Ok(rows.into_iter().map(|row| Self(cells(row))).collect())
+    }
     /// Returns a column of text that is not empty.
     pub fn text(&self, column: &str) -> Option<&str> {
         self.0.get(column)?.as_str().filter(|text| !text.is_empty())
@@ -33,6 +40,11 @@ impl LinkedRow {
     /// Returns the ids of the rows that this one was made from.
     pub fn parents(&self) -> impl Iterator<Item = &str> {
         self.0.get("parents").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+    /// Returns the ids of the rows that a pack of tokens consists of, or that could not be read.
+    pub fn packed(&self) -> impl Iterator<Item = &str> {
+        let list = self.0.get("trajectories").and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(Value::as_str).chain(self.text("trajectory"))
     }
     /// Returns the beginning of the last question, or else of the answer, on one line.
     pub fn excerpt(&self) -> Option<String> {

@@ -3,6 +3,7 @@
 use super::verdicts::{Count, RejectedExample};
 use crate::row_files::UnreadableRows;
 use std::collections::{BTreeMap, BTreeSet};
+use trainyard_api::filter_tables::{EXAMPLES, REASONS, RULES};
 use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::MetricInfo;
 
@@ -74,7 +75,7 @@ pub fn report(total: usize, kept: usize, counts: &[Count], unreadable: &Unreadab
 
 fn rules(counts: &[Count], with_edits: bool) -> Table {
     let edited = with_edits.then_some("edited");
-    let mut table = Table::new("Rules, in order", ["rule", "judged", "rejected"].into_iter().chain(edited));
+    let mut table = Table::new(RULES, ["rule", "judged", "rejected"].into_iter().chain(edited));
     for count in counts {
         let edited = with_edits.then(|| number(count.edited.unwrap_or(0)));
         let numbers = [number(count.judged), number(count.rejected())].into_iter().chain(edited);
@@ -102,7 +103,7 @@ fn takers(total: usize, kept: usize, counts: &[Count]) -> Table {
 }
 
 fn reasons(counts: &[Count]) -> Table {
-    let mut table = Table::new("Reasons", ["rule", "reason", "rows"]);
+    let mut table = Table::new(REASONS, ["rule", "reason", "rows"]);
     for count in counts {
         for (reason, n) in &count.reasons {
             table.row([ReportCell::text(count.rule), ReportCell::text(reason), number(*n)]);
@@ -112,7 +113,7 @@ fn reasons(counts: &[Count]) -> Table {
 }
 
 fn examples(counts: &[Count]) -> Table {
-    let mut table = Table::new("Examples, the first rows of each reason", ["rule", "reason", "row", "detail"]);
+    let mut table = Table::new(EXAMPLES, ["rule", "reason", "row", "detail"]);
     for count in counts {
         for (reason, rows) in &count.examples {
             for RejectedExample { row, detail } in rows {

@@ -24,6 +24,7 @@ use crate::facts::{ENVIRONMENT, META_COLUMNS};
 use crate::identity::Half;
 use flow::columns::{absent_column, expect_columns};
 use flow::{DuplicatePolicy, FirstRows, ImportCounts, ImportErrorPolicy, ImportTables, detect};
+use rows::MAX_FILE_BYTES;
 use rows::files::ImportFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,10 +83,22 @@ pub struct ImportConfig {
     #[serde(default = "most_quarantined")]
     #[schemars(range(min = 0, max = 1))]
     pub max_quarantined: f64,
+    /// Maximum bytes of one file after decompression, by default 16 GiB; a larger file is an error.
+    #[serde(default = "max_file_bytes", skip_serializing_if = "is_max_file_bytes")]
+    #[schemars(range(min = 1))]
+    pub max_file_bytes: u64,
 }
 
 fn train() -> String {
     "train".into()
+}
+
+fn max_file_bytes() -> u64 {
+    MAX_FILE_BYTES
+}
+
+fn is_max_file_bytes(bytes: &u64) -> bool {
+    *bytes == MAX_FILE_BYTES
 }
 
 fn most_quarantined() -> f64 {
@@ -177,7 +190,7 @@ impl Stage for ImportStage {
     fn run(&self, prepared: PreparedImport, context: &mut StageContext) -> Result<()> {
         let PreparedImport { config, format, formats } = prepared;
         let format = format.map_err(|problem| Error::invalid(problem.message))?;
-        let files = files(&config, format, context)?;
+        let files = limited(files(&config, format, context)?, &config);
         expect_columns(&files, &config.columns)?;
         let format = format.map_or_else(|| detect::detect(&files, &formats, &config.columns), Ok)?;
         let reading = ImportContext {
@@ -205,6 +218,11 @@ impl Stage for ImportStage {
         report_counts(counts, format, context);
         Ok(())
     }
+}
+
+/// Sets the limit of the options for every file.
+fn limited(files: Vec<ImportFile>, config: &ImportConfig) -> Vec<ImportFile> {
+    files.into_iter().map(|file| file.at_most(config.max_file_bytes)).collect()
 }
 
 /// Returns the files that the options name. Files on the hub are fetched first.
@@ -247,6 +265,7 @@ impl PreparedOptions for PreparedImport {
         }
         problems.extend(self.unread_columns());
         problems.extend(OptionProblem::out_of_range("/max_quarantined", config.max_quarantined, 0.0..=1.0));
+        problems.extend(OptionProblem::out_of_range("/max_file_bytes", config.max_file_bytes, 1..=u64::MAX));
         problems
     }
 
@@ -281,7 +300,8 @@ impl PreparedImport {
     /// Returns the files of a source; `None` if it is not on this machine or cannot be read.
     fn local_files(&self, source: &str) -> Option<Vec<ImportFile>> {
         let local = Some(source).filter(|source| !source.contains("://"))?;
-        rows::files::source_files(Path::new(local), self.named_format(), &self.config.split).ok()
+        let files = rows::files::source_files(Path::new(local), self.named_format(), &self.config.split).ok()?;
+        Some(limited(files, &self.config))
     }
     /// Returns what the first rows of a local source say. An unreadable source is an error of the run.
     fn first_rows(&self) -> Option<FirstRows> {

@@ -201,10 +201,7 @@ impl AnnotatedOutput {
         report
             .metric("annotations_executed", self.executed as f64)
             .metric("annotations_agreeing", self.agreeing as f64);
-        report.metric("dropped", self.dropped.values().sum::<usize>() as f64);
-        for (reason, n) in &self.dropped {
-            report.metric(format!("dropped_{reason}"), *n as f64);
-        }
+        metrics::report_dropped(&mut report, &self.dropped);
         if !self.disagreements.is_empty() {
             let mut table = Table::new("First disagreements", ["problem", "expression", "claimed"]);
             for (problem, expression, claim) in &self.disagreements {

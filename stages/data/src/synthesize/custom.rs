@@ -112,10 +112,7 @@ impl<P: CustomMethodDocs> SynthesisMethod for CustomMethod<P> {
         let (demonstrations, dropped) = demonstrate(&drawn, peer.place(), world)?;
         let problems: Vec<Problem> = drawn.into_iter().map(|solved| solved.problem).collect();
         let mut report = summary(&problems, &demonstrations, "problems");
-        report.metric("dropped", dropped.values().sum::<usize>() as f64);
-        for (reason, count) in &dropped {
-            report.metric(format!("dropped_{reason}"), *count as f64);
-        }
+        metrics::report_dropped(&mut report, &dropped);
         Ok(SynthesisOutput { problems, demonstrations, report })
     }
 }

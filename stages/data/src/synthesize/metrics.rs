@@ -1,6 +1,8 @@
 //! Declares the metrics of `data/synthesize`: the counts that all methods have, and those that the methods of this
-//! crate add.
+//! crate add. Reports those of dropped solutions.
 
+use std::collections::BTreeMap;
+use trainyard_api::StageReport;
 use trainyard_core::MetricInfo;
 
 /// Returns the metrics of every method.
@@ -62,6 +64,14 @@ fn dropped<const N: usize>(reasons: [&'static str; N]) -> [MetricInfo; N] {
         };
         MetricInfo::new(format!("dropped_{reason}"), "rows", doc).optional()
     })
+}
+
+/// Reports the number of dropped solutions, in all and by reason.
+pub fn report_dropped(report: &mut StageReport, dropped: &BTreeMap<&'static str, usize>) {
+    report.metric("dropped", dropped.values().sum::<usize>() as f64);
+    for (reason, count) in dropped {
+        report.metric(format!("dropped_{reason}"), *count as f64);
+    }
 }
 
 /// Returns the metrics of the method `annotated`.

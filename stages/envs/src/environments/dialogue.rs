@@ -31,7 +31,7 @@ use trainyard_tables::{AnswerCheck, EpisodeStatus, Message, Problem, StopReason}
 /// State shared by all episodes of one environment.
 pub struct Dialogue {
     options: DialogueOptions,
-    host: Arc<ToolHost>,
+    pub(crate) host: Arc<ToolHost>,
     toolbox: Arc<Toolbox>,
     /// Tools of the options.
     tools: Vec<Box<dyn AgentTool>>,

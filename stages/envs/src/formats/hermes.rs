@@ -31,7 +31,7 @@ impl ToolFormat for HermesFormat {
     fn render(&self, call: &ToolCall) -> String {
         format!(
             "{OPEN}\n{{\"name\": {}, \"arguments\": {}}}\n{CLOSE}",
-            Value::from(call.name.as_str()),
+            escape_tags(&Value::from(call.name.as_str())),
             escape_tags(&call.arguments)
         )
     }
@@ -63,10 +63,9 @@ impl ToolFormat for HermesFormat {
     }
 }
 
-/// Returns the arguments as JSON text in which the call tags are escaped, so that a tag in a string does not end the
-/// call.
-pub(crate) fn escape_tags(arguments: &Value) -> String {
-    arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
+/// Returns a value as JSON text in which the call tags are escaped, so that a tag in a string does not end the call.
+pub(crate) fn escape_tags(value: &Value) -> String {
+    value.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
 }
 
 fn read(body: &str) -> Result<ToolCall, String> {
@@ -117,8 +116,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rendered_calls_parse_back(code in ".{0,20}(</tool_call>|<tool_call>)?\\PC{0,8}") {
-            let call = ToolCall { name: "python".to_string(), arguments: json!({"code": code}) };
+        fn rendered_calls_parse_back(
+            code in ".{0,20}(</tool_call>|<tool_call>)?\\PC{0,8}",
+            name in "[a-z]{1,8}(</tool_call>)?",
+        ) {
+            let call = ToolCall { name, arguments: json!({"code": code}) };
             prop_assert_eq!(HermesFormat.parse(&HermesFormat.render(&call)).calls, vec![Ok(call)]);
         }
     }

@@ -5,8 +5,8 @@ use crate::tools::interpreter::{Interpreter, InterpreterResult, InterpreterStatu
 use crate::tools::wire::{CallStatus, PastCall, SessionRecipe, ToolWorkerReply};
 use crate::tools::worker_sessions::WorkerSessions;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+use trainyard_core::panics::catch_quietly;
 
 /// Maximum time to replay a session; if replaying takes longer, the worker sends a snapshot.
 const REPLAY_BUDGET: Duration = Duration::from_millis(2);
@@ -37,7 +37,7 @@ impl WorkerSessions for EmbeddedSessions {
     fn open(&mut self, session: u64, recipe: &SessionRecipe) {
         self.sessions.remove(&session);
         let limits = &self.limits;
-        let opened = catch_unwind(AssertUnwindSafe(|| {
+        let opened = catch_quietly(|| {
             let mut interpreter = match &recipe.snapshot {
                 Some(bytes) => Interpreter::load(bytes)?,
                 None => Interpreter::new(limits),
@@ -49,7 +49,7 @@ impl WorkerSessions for EmbeddedSessions {
                 unsaved += result.cost + REPLAY_CALL;
             }
             Some(EmbeddedSession { interpreter, unsaved })
-        }));
+        });
         if let Ok(Some(open)) = opened {
             self.sessions.insert(session, open);
         }
@@ -62,7 +62,7 @@ impl WorkerSessions for EmbeddedSessions {
             return ToolWorkerReply::without_session(CallStatus::Missing);
         };
         let limits = &self.limits;
-        let Ok((next, result)) = catch_unwind(AssertUnwindSafe(|| interpreter.run(code, limits))) else {
+        let Ok((next, result)) = catch_quietly(|| interpreter.run(code, limits)) else {
             let text = "SystemError: the interpreter failed on this program".to_string();
             return ToolWorkerReply { text, ..ToolWorkerReply::without_session(CallStatus::Panicked) };
         };

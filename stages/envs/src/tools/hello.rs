@@ -1,10 +1,21 @@
-//! Encodes and decodes the first frame of a worker: the limits and, for CPython, its setup.
+//! Encodes and decodes the first frame of a worker: the limits and, for CPython and SQL, its setup.
 
 use crate::tools::ToolLimits;
 use crate::tools::cpython::setup::CpythonSetup;
+use crate::tools::sql::SqlLimits;
 use crate::tools::wire::{FrameReader, FrameWriter};
+use serde::{Deserialize, Serialize};
 
-pub fn encode_hello(limits: &ToolLimits, cpython: Option<&CpythonSetup>) -> Vec<u8> {
+/// Setup of a worker that does not run the embedded interpreter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WorkerSetup {
+    /// Processes of CPython that the worker supervises.
+    Cpython(CpythonSetup),
+    /// Queries of the tool `sql` within these limits.
+    Sql(SqlLimits),
+}
+
+pub fn encode_hello(limits: &ToolLimits, setup: Option<&WorkerSetup>) -> Vec<u8> {
     let mut out = FrameWriter::default();
     for value in [
         limits.time_millis,
@@ -16,12 +27,12 @@ pub fn encode_hello(limits: &ToolLimits, cpython: Option<&CpythonSetup>) -> Vec<
         out.long(value);
     }
     // All paths are UTF-8, because the probe reports them as JSON.
-    let setup = cpython.map(|setup| serde_json::to_vec(setup).unwrap_or_default());
+    let setup = setup.map(|setup| serde_json::to_vec(setup).unwrap_or_default());
     out.optional(setup.as_deref());
     out.0
 }
 
-pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<CpythonSetup>)> {
+pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<WorkerSetup>)> {
     let mut from = FrameReader(payload);
     let limits = ToolLimits {
         time_millis: from.long()?,
@@ -52,9 +63,12 @@ mod tests {
             user_base: None,
             search_paths: Vec::new(),
         };
-        let setup = CpythonSetup { installation, scratch: "/tmp/a".into() };
-        let hello = encode_hello(&limits, Some(&setup));
-        assert_eq!(decode_hello(&hello), Some((limits, Some(setup))));
-        assert_eq!(decode_hello(&hello[..hello.len() - 1]), None);
+        let cpython = WorkerSetup::Cpython(CpythonSetup { installation, scratch: "/tmp/a".into() });
+        let sql = WorkerSetup::Sql(SqlLimits { steps: 10_000, rows: 5, output_bytes: 100 });
+        for setup in [cpython, sql] {
+            let hello = encode_hello(&limits, Some(&setup));
+            assert_eq!(decode_hello(&hello), Some((limits.clone(), Some(setup))));
+            assert_eq!(decode_hello(&hello[..hello.len() - 1]), None);
+        }
     }
 }

@@ -5,10 +5,12 @@
 
 use crate::programs::CustomCodeOptions;
 use crate::programs::log::log;
+use crate::tools::confinement::support;
 use crate::tools::cpython::installation::Installation;
-use crate::tools::cpython::support;
-use crate::tools::pool::{PoolKey, ToolWorkerPool};
+use crate::tools::pool::{PoolKey, ToolWorkerPool, WorkerKind};
 use crate::tools::program::CustomProgram;
+use crate::tools::sql::SqlLimits;
+use crate::tools::wire::SessionRecipe;
 use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{PendingToolResult, ToolLimits};
 use serde::Serialize;
@@ -143,7 +145,7 @@ impl ToolHost {
     }
     /// Opens a session of the embedded interpreter under these limits. Its worker process starts with the first call.
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {
-        self.open_session(PoolKey { limits: limits.clone(), cpython: None })
+        self.open_session(limits, WorkerKind::Monty, SessionRecipe::default())
     }
     /// Opens a session of a CPython interpreter (`python3` of the PATH by default) under these limits.
     ///
@@ -155,7 +157,13 @@ impl ToolHost {
         version: Option<&str>,
     ) -> Result<ProgramSession> {
         let installation = self.installation(program, version)?;
-        self.open_session(PoolKey { limits: limits.clone(), cpython: Some(installation) })
+        self.open_session(limits, WorkerKind::Cpython(installation), SessionRecipe::default())
+    }
+    /// Opens a session of queries on a database, which is JSON of a [`DatabaseData`](crate::tools::sql::DatabaseData).
+    /// The worker creates the database before the first query.
+    pub fn open_sql(&self, limits: &ToolLimits, sql: SqlLimits, database: &str) -> Result<ProgramSession> {
+        let recipe = SessionRecipe { snapshot: Some(Arc::from(database.as_bytes())), history: Vec::new() };
+        self.open_session(limits, WorkerKind::Sql(sql), recipe)
     }
     /// Returns the interpreters that [`ToolHost::open_cpython`] found: `CPython 3.11.7 (/usr/bin/python3)`.
     pub fn interpreters(&self) -> Vec<String> {
@@ -189,7 +197,8 @@ impl ToolHost {
         installations.insert(request, installation.clone());
         Ok(installation)
     }
-    fn open_session(&self, key: PoolKey) -> Result<ProgramSession> {
+    fn open_session(&self, limits: &ToolLimits, kind: WorkerKind, recipe: SessionRecipe) -> Result<ProgramSession> {
+        let key = PoolKey { limits: limits.clone(), kind };
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match pools.get(&key) {
             Some(pool) => Arc::clone(pool),
@@ -201,7 +210,7 @@ impl ToolHost {
             }
         };
         drop(pools);
-        let id = pool.open();
+        let id = pool.open(recipe);
         Ok(ProgramSession { pool, id })
     }
     /// Returns the process ids of the living workers; for tests that kill them.

@@ -2,10 +2,10 @@
 //!
 //! [`calculator`] runs in this process. Programs that the model writes run in worker processes (`pool`, [`worker`])
 //! that exchange the frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`).
-//! [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their sessions, and the
-//! registry does not list these two tools. None of these tools gives the model access to the network or to foreign
-//! files. [`mod@process`] is a user program, [`http`] a user-defined service, and [`mcp`] a third-party server; these
-//! three run unconfined.
+//! [`search`] and [`sql_session`] need a corpus or a database, so the environments that have one open their sessions,
+//! and the registry does not list these two tools; queries run in worker processes too ([`sql`]). None of these tools
+//! gives the model access to the network or to foreign files. [`mod@process`] is a user program, [`http`] a user's
+//! service, and [`mcp`] a third-party server; these three run unconfined.
 
 pub mod calculator;
 pub mod call;
@@ -28,6 +28,7 @@ pub mod python;
 pub mod registry;
 pub mod search;
 pub mod sql;
+pub mod sql_session;
 pub mod tool;
 pub mod tools_json;
 pub(crate) mod wire;
@@ -37,7 +38,7 @@ pub(crate) mod worker_sessions;
 
 pub use call::{ToolCall, ToolResult, ToolSpec};
 pub use config::ToolConfig;
-pub use cpython::support::missing as missing_for_cpython;
+pub use confinement::support::missing as missing_for_cpython;
 pub use difference::difference;
 pub use host::ToolHost;
 pub use limits::ToolLimits;

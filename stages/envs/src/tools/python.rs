@@ -39,9 +39,9 @@ are the same everywhere, and its calls take microseconds.\n\n\
 `interpreter: cpython` is an installed Python with its packages (`pip install` them there), in a process per session\n\
 that is confined by Landlock and seccomp. Without them (Linux before 5.13) it is rejected: nothing runs unconfined. A\n\
 program can read the interpreter's installation and packages, and has one folder for files (64 MiB in up to 256\n\
-files, no subfolders). It has no network, processes, threads, timers or other files. `limits.memory_bytes` holds per\n\
-session and is address space beyond the interpreter's own; `limits.recursion_depth` and `limits.suspensions` do not\n\
-apply.\n\n\
+files, no subfolders). It has no network, processes, threads, timers or other files, and is stopped between calls.\n\
+`limits.memory_bytes` holds per session and is address space beyond the interpreter's own;\n\
+`limits.recursion_depth` and `limits.suspensions` do not apply.\n\n\
 Hashes and `random` have fixed seeds; the clock and the system's random numbers are real. After a fork or the loss of\n\
 its process, a session is rebuilt by running its programs again; if their results then differ, the episode is an\n\
 infrastructure failure and enters no update. The log of a stage names its Python. The stage digest contains the\n\

@@ -1,7 +1,7 @@
 //! Encodes the frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256
 //! MiB.
 //!
-//! The first frame contains the limits and, for CPython, its setup (`hello`). Each later request frame is a batch of
+//! The first frame contains the limits and the setup (`hello`). Each later request frame is a batch of
 //! jobs. A worker reads a whole batch before it starts, so the two sides never write at the same time. Replies are in
 //! call order, several to a frame. The format is binary because a call takes tens of microseconds, of which JSON would
 //! be a large part.

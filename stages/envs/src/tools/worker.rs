@@ -1,16 +1,19 @@
 //! Implements the worker process, which reads batches of calls on stdin, runs them in its sessions, and replies on
 //! stdout.
 //!
-//! The first frame selects the interpreter: the embedded one, for which the worker confines itself ([`confine`]), or
-//! CPython, whose processes confine themselves one by one. The worker ends when stdin ends. It flushes replies at the
-//! end of a batch and after each call that ends more than 0.2 ms after the last flush. So short calls cause few writes,
-//! and a long call delays only the replies of the short calls right before it.
+//! The first frame selects the interpreter: the embedded one or SQLite, for which the worker confines and isolates
+//! itself ([`confine`], `isolation`), or CPython, whose processes confine themselves one by one. The worker ends when
+//! stdin ends. It flushes replies at the end of a batch and after each call that ends more than 0.2 ms after the last
+//! flush. So short calls cause few writes, and a long call delays only the replies of the short calls right before it.
 
+use crate::tools::ToolLimits;
 use crate::tools::confinement::confine;
+use crate::tools::confinement::isolation::{self, FilesForbidden};
 use crate::tools::cpython::sandbox;
 use crate::tools::cpython::sessions::CpythonSessions;
 use crate::tools::embedded::EmbeddedSessions;
-use crate::tools::hello::decode_hello;
+use crate::tools::hello::{WorkerSetup, decode_hello};
+use crate::tools::sql::sessions::SqlSessions;
 use crate::tools::wire::{self, ToolWorkerJob};
 use crate::tools::worker_sessions::WorkerSessions;
 use std::io::{self, Read, Write};
@@ -21,8 +24,7 @@ use trainyard_core::{Clock, SystemClock};
 const STACK_BYTES: usize = 64 << 20;
 const FLUSH_AFTER: Duration = Duration::from_micros(200);
 
-/// Runs a worker until stdin ends. Returns the exit status: 0 at the end of stdin, 2 on invalid input. Replaces the
-/// panic hook of the process.
+/// Runs a worker until stdin ends. Returns the exit status: 0 at the end of stdin, 2 on invalid input.
 ///
 /// If the second argument is a sandbox specification, this process becomes a sandboxed CPython instead, and the
 /// function returns only on failure.
@@ -30,26 +32,42 @@ pub fn main() -> i32 {
     if let Some(spec) = std::env::args().nth(2) {
         return sandbox::main(&spec);
     }
-    // The reply reports a panic to the parent, so its text is not printed.
-    std::panic::set_hook(Box::new(|_| {}));
-    let thread = std::thread::Builder::new().name("interpreter".to_string()).stack_size(STACK_BYTES);
-    let served = thread.spawn(|| serve(&mut io::stdin().lock(), &mut io::stdout().lock()));
-    match served.map(std::thread::JoinHandle::join) {
-        Ok(Ok(Ok(()))) => 0,
-        _ => 2,
-    }
+    if begin().is_ok() { 0 } else { 2 }
 }
 
-/// Confines this process unless it supervises CPython, then serves batches until the input ends.
-fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
-    let Some(hello) = wire::read_frame(input)? else { return Ok(()) };
-    let (limits, cpython) = decode_hello(&hello).ok_or_else(invalid_frame)?;
-    let mut sessions: Box<dyn WorkerSessions> = match cpython {
-        Some(setup) => Box::new(CpythonSessions::new(setup, limits)),
-        None => {
-            confine(limits.memory_bytes)?;
-            Box::new(EmbeddedSessions::new(limits))
+/// Reads the setup, takes this process's files unless it supervises CPython, and serves on a thread with a large stack.
+fn begin() -> io::Result<()> {
+    let Some(hello) = wire::read_frame(&mut io::stdin().lock())? else { return Ok(()) };
+    let (limits, setup) = decode_hello(&hello).ok_or_else(invalid_frame)?;
+    let isolated = match &setup {
+        Some(WorkerSetup::Cpython(_)) => None,
+        Some(WorkerSetup::Sql(_)) | None => {
+            // The stack of the thread counts, too.
+            confine(limits.memory_bytes.saturating_add(STACK_BYTES as u64))?;
+            Some(isolation::forbid_files().map_err(io::Error::other)?)
         }
+    };
+    let thread = std::thread::Builder::new().name("interpreter".to_string()).stack_size(STACK_BYTES);
+    let served =
+        thread.spawn(move || serve(limits, setup, isolated, &mut io::stdin().lock(), &mut io::stdout().lock()))?;
+    served.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+}
+
+/// Serves batches until the input ends. A worker that is isolated keeps what it has and gets no more.
+fn serve(
+    limits: ToolLimits,
+    setup: Option<WorkerSetup>,
+    isolated: Option<FilesForbidden>,
+    input: &mut impl Read,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    if let Some(isolated) = isolated {
+        isolated.forbid_the_rest().map_err(io::Error::other)?;
+    }
+    let mut sessions: Box<dyn WorkerSessions> = match setup {
+        Some(WorkerSetup::Cpython(setup)) => Box::new(CpythonSessions::new(setup, limits)),
+        Some(WorkerSetup::Sql(sql)) => Box::new(SqlSessions::confined(limits, sql)?),
+        None => Box::new(EmbeddedSessions::new(limits)),
     };
     let clock = SystemClock::new();
     while let Some(frame) = wire::read_frame(input)? {

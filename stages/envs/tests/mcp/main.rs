@@ -3,6 +3,7 @@
 //! Without `python3`, each test prints that it is skipped. `TRAINYARD_TEST_MCP=FOLDER` names a folder with real servers
 //! (`real.rs`).
 
+mod hostile;
 mod http;
 #[path = "../kit/mod.rs"]
 mod kit;

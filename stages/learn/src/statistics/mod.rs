@@ -6,9 +6,7 @@
 
 pub mod bootstrap;
 pub mod calibration;
-pub mod clustered;
 pub mod majority;
-pub mod moments;
 pub mod pass_at_k;
 pub mod pooled;
 pub mod proportion;
@@ -17,14 +15,13 @@ pub mod selection;
 
 pub use bootstrap::bootstrap_interval;
 pub use calibration::{Calibration, brier, calibration};
-pub use clustered::{Difference, Estimate, cluster_means, clustered_mean, paired_difference};
 pub use majority::{Majority, Vote, majority, majority_at_k, weighted_majority_at_k};
-pub use moments::{deviation, mean, variance};
 pub use pass_at_k::{pass_at_k, pass_hat_k};
-pub use pooled::{PooledEstimate, student_quantile, two_level_bootstrap};
+pub use pooled::two_level_bootstrap;
 pub use proportion::wilson;
 pub use ranking::auc;
 pub use selection::{StepReduction, best_at_k, best_of};
-
-/// 97.5% quantile of the standard normal distribution.
-pub const Z_95: f64 = 1.959_963_984_540_054;
+pub use trainyard_core::statistics::{
+    Difference, Estimate, PooledEstimate, Z_95, cluster_means, clustered_mean, deviation, mean, paired_difference,
+    student_quantile, variance,
+};

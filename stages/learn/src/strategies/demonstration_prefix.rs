@@ -6,7 +6,7 @@
 //! zero, and the policy always samples at least the last token. Problems without a demonstration get a plain group.
 
 use super::{Tally, from_root};
-use crate::part::{Draw, EpisodePrefix, Needs, ProblemPool, Progress, RlPart, Spawn, Strategy};
+use crate::part::{Draw, EpisodePrefix, Needs, PoolDemonstration, ProblemPool, Progress, RlPart, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -157,15 +157,15 @@ fn other(pool: &ProblemPool, problem: usize, chance: &Chance) -> Option<usize> {
 }
 
 /// Returns the first `share` of a demonstration's tokens, and the exact share, or `None` if the prefix has no tokens.
-fn take_prefix(demonstration: &[Vec<u32>], share: f64) -> Option<(EpisodePrefix, f64)> {
-    let all: usize = demonstration.iter().map(Vec::len).sum();
+fn take_prefix(demonstration: &PoolDemonstration, share: f64) -> Option<(EpisodePrefix, f64)> {
+    let all: usize = demonstration.turns.iter().map(Vec::len).sum();
     let given = ((share * all as f64).round() as usize).min(all.saturating_sub(1));
     if given == 0 {
         return None;
     }
-    let mut prefix = EpisodePrefix::default();
+    let mut prefix = EpisodePrefix { demonstration: demonstration.id.clone(), ..EpisodePrefix::default() };
     let mut remaining = given;
-    for turn in demonstration {
+    for turn in &demonstration.turns {
         if remaining < turn.len() {
             prefix.partial = turn[..remaining].to_vec();
             break;
@@ -181,12 +181,13 @@ mod tests {
     use super::*;
     use crate::part::PoolProblem;
 
-    /// Returns two turns of 3 and 7 tokens.
-    fn demonstration(tag: u32) -> Vec<Vec<u32>> {
-        vec![(0..3).map(|i| tag + i).collect(), (3..10).map(|i| tag + i).collect()]
+    /// Returns two turns of 3 and 7 tokens, in the row with the id of the tag.
+    fn demonstration(tag: u32) -> PoolDemonstration {
+        let turns = vec![(0..3).map(|i| tag + i).collect(), (3..10).map(|i| tag + i).collect()];
+        PoolDemonstration { id: tag.to_string(), turns }
     }
     fn pool() -> ProblemPool {
-        let problem = |demonstrations: Vec<Vec<Vec<u32>>>| PoolProblem { demonstrations, ..PoolProblem::default() };
+        let problem = |demonstrations: Vec<PoolDemonstration>| PoolProblem { demonstrations, ..PoolProblem::default() };
         ProblemPool {
             problems: vec![
                 problem(vec![]),
@@ -207,28 +208,34 @@ mod tests {
     fn placebo_uses_a_demonstration_of_another_problem() {
         let mut part = DemonstrationPrefix { by_chance: true, ..fixed(0.5) };
         let first = |spawn: &Spawn| spawn.prefix.as_ref().map(|p| p.turns[0][0]);
+        let named = |spawn: &Spawn| spawn.prefix.as_ref().map(|p| p.demonstration.clone());
         let spawns = started(&mut part, &[1, 2], 0);
         let hybrids: Vec<Option<u32>> = spawns.iter().filter(|s| s.sample == 0).map(first).collect();
         assert!(matches!(hybrids[0], Some(200 | 300)), "{hybrids:?}");
         assert_eq!(hybrids[1], Some(100), "the only other one");
+        for spawn in spawns.iter().filter(|s| s.sample == 0) {
+            assert_eq!(named(spawn), first(spawn).map(|tag| tag.to_string()), "the row whose tokens are given");
+        }
     }
 
     #[test]
     fn prefix_has_whole_turns_and_part_of_the_next() {
-        let turns = demonstration(100);
-        let of = |share: f64| take_prefix(&turns, share);
-        let (first, second) = (turns[0].clone(), &turns[1]);
-        assert_eq!(of(0.5), Some((EpisodePrefix { turns: vec![first.clone()], partial: second[..2].to_vec() }, 0.5)));
-        assert_eq!(of(0.2), Some((EpisodePrefix { turns: vec![], partial: first[..2].to_vec() }, 0.2)));
-        assert_eq!(of(0.3), Some((EpisodePrefix { turns: vec![first.clone()], partial: vec![] }, 0.3)));
-        assert_eq!(
-            of(1.0),
-            Some((EpisodePrefix { turns: vec![first], partial: second[..6].to_vec() }, 0.9)),
-            "one token remains"
-        );
+        let whole = demonstration(100);
+        let of = |share: f64| take_prefix(&whole, share);
+        let (first, second) = (whole.turns[0].clone(), &whole.turns[1]);
+        let prefix = |turns, partial: &[u32]| EpisodePrefix {
+            turns,
+            partial: partial.to_vec(),
+            demonstration: "100".to_string(),
+        };
+        assert_eq!(of(0.5), Some((prefix(vec![first.clone()], &second[..2]), 0.5)));
+        assert_eq!(of(0.2), Some((prefix(vec![], &first[..2]), 0.2)));
+        assert_eq!(of(0.3), Some((prefix(vec![first.clone()], &[]), 0.3)));
+        assert_eq!(of(1.0), Some((prefix(vec![first], &second[..6]), 0.9)), "one token remains");
         assert_eq!(of(0.04), None, "0.4 of a token");
-        assert_eq!(take_prefix(&[vec![1]], 1.0), None);
-        assert_eq!(take_prefix(&[], 1.0), None);
+        let short = |turns| PoolDemonstration { id: "short".to_string(), turns };
+        assert_eq!(take_prefix(&short(vec![vec![1]]), 1.0), None);
+        assert_eq!(take_prefix(&short(vec![]), 1.0), None);
     }
 
     #[test]

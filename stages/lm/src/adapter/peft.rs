@@ -7,6 +7,7 @@ use super::{Adapter, AdapterShape, DOWN, expect_shapes, linear_layers};
 use crate::checkpoint::{load_shapes, load_tensors, save_tensors};
 use crate::config::ModelConfig;
 use crate::tensor::candle;
+use crate::untrusted;
 use candle_core::DType;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +41,7 @@ fn read(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
     for (name, tensor) in load_tensors(&folder.join(TENSORS))? {
         tensors.insert(own_name(&name)?, tensor.to_dtype(DType::F32).map_err(candle)?);
     }
-    crate::checkpoint::expect_finite(&tensors)?;
+    crate::checkpoint::expect_finite_input(&tensors)?;
     let adapter = Adapter { rank, alpha, dropout, rslora, tensors };
     adapter.check(config)?;
     Ok(adapter)
@@ -81,7 +82,7 @@ struct PeftConfig {
 impl PeftConfig {
     fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(CONFIG);
-        let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;
+        let text = untrusted::read_text(&path, untrusted::OPTIONS)?;
         let options: Value =
             serde_json::from_str(&text).map_err(|e| Error::data(format!("{CONFIG}: not valid JSON: {e}")))?;
         refuse_unsupported(&options)?;

@@ -5,6 +5,7 @@ use crate::fused::{FusedLinear, wholes};
 use crate::tensor::candle;
 use crate::weights::Weights;
 use candle_core::Tensor;
+use std::collections::BTreeMap;
 use trainyard_core::Result;
 
 /// Returns every fused layer of the model, with the prefix of its layer's parameter names.
@@ -28,6 +29,19 @@ pub(super) fn split(config: &ModelConfig, weights: &mut Weights) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Splits the shapes of fused tensors as [`split`] splits the tensors.
+pub(super) fn split_shapes(config: &ModelConfig, shapes: &mut BTreeMap<String, Vec<usize>>) {
+    for (layer, fused) in groups(config) {
+        let name = format!("{layer}{}.weight", fused.name);
+        let Some(&[rows, columns]) = shapes.get(&name).map(Vec::as_slice) else { continue };
+        if rows == fused.rows() {
+            shapes.remove(&name);
+            shapes
+                .extend(fused.parts.iter().map(|(part, rows)| (format!("{layer}{part}.weight"), vec![*rows, columns])));
+        }
+    }
 }
 
 /// Returns the weights with the parts of each fused layer joined into one tensor, as files keep them.

@@ -4,13 +4,13 @@
 
 use super::format::{SavedType, bf16_bits};
 use crate::tensor::candle;
+use crate::untrusted;
 use candle_core::{DType, Device, Tensor};
 use memmap2::{Mmap, UncheckedAdvice};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
@@ -161,13 +161,14 @@ fn header<'f>(bytes: &'f [u8], path: &Path) -> Result<SafeTensors<'f>> {
 
 /// Maps the file into memory; returns `None` if it is empty.
 fn map(path: &Path) -> Result<Option<Mmap>> {
-    let file = File::open(path).map_err(|e| io_error(path, &e))?;
+    let file = untrusted::open(path)?;
     if file.metadata().map_err(|e| io_error(path, &e))?.len() == 0 {
         return Ok(None);
     }
     #[expect(unsafe_code, reason = "a mapped file could be changed by others while it is read")]
     // SAFETY: the map is valid while no process changes or truncates the file. Files of models and resume points are
-    // written once and then only read, and the store makes its files read-only.
+    // written once and then only read, and the store makes its files read-only. A folder of another user (`from`,
+    // `serve-model`) must not change while it is read (`docs/security.md`).
     let map = unsafe { Mmap::map(&file) };
     map.map(Some).map_err(|e| io_error(path, &e))
 }

@@ -58,7 +58,7 @@ fn shards_contain_all_weights() {
         let options = SaveOptions { dtype, shard_size: Some(format!("{}", 30 * size)) };
         save_model_as(&folder.0, &config, &weights, &options).unwrap();
         assert!(!folder.0.join(SINGLE).exists());
-        let index = read_json(&folder.0.join(INDEX)).unwrap();
+        let index = untrusted::read_json(&folder.0.join(INDEX), untrusted::INDEX).unwrap();
         assert_eq!(index["metadata"]["total_size"], serde_json::json!(whole * size));
         let map = index["weight_map"].as_object().unwrap();
         assert!(map.keys().eq(weights.keys()), "every tensor has its file");
@@ -77,7 +77,7 @@ fn shards_contain_all_weights() {
                 assert!((ours - theirs).abs() <= tolerance, "{name}: {ours} became {theirs}");
             }
         }
-        let json = read_json(&folder.0.join("config.json")).unwrap();
+        let json = untrusted::read_json(&folder.0.join("config.json"), untrusted::OPTIONS).unwrap();
         assert_eq!(json["torch_dtype"], dtype.name());
         for file in files {
             fs::remove_file(file).unwrap();
@@ -193,9 +193,31 @@ fn non_finite_weights_are_rejected_on_save_and_load() {
             && error.message.contains("element 1"),
         "{error}"
     );
+    assert!(error.help.unwrap().contains("diverged"));
     save_tensors(&folder.0.join(SINGLE), &weights).unwrap();
-    assert!(load_model(&folder.0).unwrap_err().message.contains("model.norm.weight"));
+    let error = load_model(&folder.0).unwrap_err();
+    assert!(error.message.contains("model.norm.weight") && error.help.unwrap().contains("fetch them again"));
     assert!(refuse_non_finite(&folder.0).unwrap_err().message.contains("model.norm.weight"));
+}
+
+#[test]
+fn headers_are_checked_against_the_config_without_reading_weights() {
+    let folder = Folder::new("headers");
+    folder.model();
+    let path = folder.0.join("config.json");
+    let good = untrusted::read_json(&path, untrusted::OPTIONS).unwrap();
+    let message = |key: &str, size: usize| {
+        let mut json = good.clone();
+        json[key] = size.into();
+        fs::write(&path, json.to_string()).unwrap();
+        read_shape(&folder.0).unwrap_err().message
+    };
+    assert!(message("num_hidden_layers", 9_999).contains("9999 layers"));
+    assert!(message("num_hidden_layers", 2).contains("`model.layers.1."));
+    assert!(message("intermediate_size", 7).contains("requires"));
+    // Without weights, the config alone is checked.
+    fs::remove_file(folder.0.join(SINGLE)).unwrap();
+    assert_eq!(read_shape(&folder.0).unwrap().intermediate_size, 7);
 }
 
 #[test]

@@ -12,6 +12,9 @@ use trainyard_core::{Error, Result};
 const FAMILIES: [(&str, &str); 4] =
     [("gemma3", "gemma3_text"), ("llama", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3")];
 
+/// Maximum of half a head's size where the file scales each of its frequencies.
+const LARGEST_HEAD: usize = 1 << 16;
+
 /// Returns the metadata of a file as the content of a `config.json`. Errors name the missing or unsupported key.
 pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content, reader: &mut R) -> Result<Value> {
     let architecture = metadata.text("general.architecture")?;
@@ -64,7 +67,7 @@ pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content,
     if family == "gemma3_text" {
         // As in llama.cpp, only the model of 62 layers scales by a number other than its head size.
         let largest = config["num_hidden_layers"] == 62;
-        config["query_pre_attn_scalar"] = json!(if largest { hidden / heads } else { head_dim });
+        config["query_pre_attn_scalar"] = json!(if largest { hidden / heads.max(1) } else { head_dim });
     }
     if let Some(scaling) = scaling(metadata, &key)? {
         config["rope_scaling"] = scaling.into();
@@ -109,6 +112,11 @@ fn scaling(metadata: &Metadata<'_>, key: &impl Fn(&str) -> String) -> Result<Opt
 /// Returns Llama 3's scaling, which the file keeps as a divisor for each pair, with the parameters that Meta's models
 /// share.
 fn llama3<R: Read + Seek>(config: &Value, head_dim: usize, content: &Content, reader: &mut R) -> Result<Value> {
+    let dims = content.tensor_infos.get("rope_freqs.weight").map_or(&[][..], |info| info.shape.dims());
+    if !matches!(dims, [size] if *size == head_dim / 2 && *size <= LARGEST_HEAD) {
+        return Err(Error::data(format!("`rope_freqs.weight` has shape {dims:?}, not half of heads of {head_dim}"))
+            .help("fetch the file again"));
+    }
     let read = |e: candle_core::Error| Error::data(format!("`rope_freqs.weight` cannot be read: {e}"));
     let divisors = content.tensor(reader, "rope_freqs.weight", &Device::Cpu).map_err(read)?;
     let divisors = divisors.dequantize(&Device::Cpu).and_then(|t| t.flatten_all()?.to_vec1::<f32>()).map_err(read)?;

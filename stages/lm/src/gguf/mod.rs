@@ -17,18 +17,19 @@ use crate::decoder::Weights;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::template::{ChatEncoder, ChatTemplate, check_pieces};
 use crate::tokenizer::Tokenizer;
+use crate::untrusted;
 use candle_core::quantized::gguf_file::Content;
 use metadata::Metadata;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
-use trainyard_core::error::io_error;
+use trainyard_core::panics::catch_quietly;
 use trainyard_core::{Error, Result};
 
 /// Returns whether the path is a file with the magic bytes of GGUF.
 pub fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
-    File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && &magic == b"GGUF"
+    untrusted::open(path).is_ok_and(|mut f| f.read_exact(&mut magic).is_ok()) && &magic == b"GGUF"
 }
 
 /// Content of a GGUF file.
@@ -53,24 +54,29 @@ pub fn load(path: &Path, template: Option<ChatTemplate>) -> Result<ModelFolder> 
     parts.into_model(template).map_err(|e| e.at(path.display()))
 }
 
-/// Reads the shape of the decoder of a file, without its weights. Errors name the file and the missing or unsupported
-/// part.
+/// Reads the shape of the decoder of a file, without its weights, and checks the shapes of its tensors. Errors name the
+/// file and the missing or unsupported part.
 pub fn read_config(path: &Path) -> Result<ModelConfig> {
-    let file = File::open(path).map_err(|e| io_error(path, &e))?;
+    let file = untrusted::open(path)?;
     let mut reader = BufReader::new(file);
     let read = content(&mut reader).and_then(|content| {
-        ModelConfig::from_json(&config::config(&Metadata(&content.metadata), &content, &mut reader)?)
+        let config = ModelConfig::from_json(&config::config(&Metadata(&content.metadata), &content, &mut reader)?)?;
+        tensors::expect_shapes(&config, &content)?;
+        Ok(config)
     });
     read.map_err(|e| e.at(path.display()))
 }
 
 fn content(reader: &mut BufReader<File>) -> Result<Content> {
-    Content::read(reader).map_err(|e| Error::data(format!("not a valid GGUF file: {e}")).help("fetch the file again"))
+    let invalid = |reason: &str| Error::data(format!("not a valid GGUF file: {reason}")).help("fetch the file again");
+    // The reader divides by the alignment that the file names, which may be 0.
+    let read = catch_quietly(|| Content::read(reader));
+    read.map_err(|_| invalid("its header cannot be computed"))?.map_err(|e| invalid(&e.to_string()))
 }
 
 /// Reads all parts of a file. Errors name the file and the missing or unsupported part.
 pub fn read(path: &Path) -> Result<GgufContent> {
-    let file = File::open(path).map_err(|e| io_error(path, &e))?;
+    let file = untrusted::open(path)?;
     GgufContent::read(&mut BufReader::new(file)).map_err(|e| e.at(path.display()))
 }
 

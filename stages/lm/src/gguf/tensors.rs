@@ -1,5 +1,6 @@
 //! Reads a GGUF file's tensors under Hugging Face's names, in float32.
 
+use crate::checkpoint::expect_finite_input;
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::families::Architecture;
@@ -8,25 +9,42 @@ use candle_core::{Device, Tensor};
 use std::io::{Read, Seek};
 use trainyard_core::{Error, Result};
 
-/// Reads every tensor that the config requires.
-pub(super) fn weights<R: Read + Seek>(config: &ModelConfig, content: &Content, reader: &mut R) -> Result<Weights> {
-    let mut weights = Weights::new();
+/// Checks the header of a file against its config, without reading a tensor. Errors: data, naming the first tensor that
+/// is missing or has another shape.
+pub(super) fn expect_shapes(config: &ModelConfig, content: &Content) -> Result<()> {
+    let tensors = content.tensor_infos.len();
+    if tensors < config.num_hidden_layers {
+        let layers = config.num_hidden_layers;
+        return Err(Error::data(format!("the metadata have {layers} layers, but the file has only {tensors} tensors"))
+            .help("fetch the file again"));
+    }
     for (name, shape) in config.parameters() {
         let source = source_name(&config.architecture, &name);
-        let failed = |e: candle_core::Error| Error::data(format!("the tensor `{source}` cannot be read: {e}"));
-        if !content.tensor_infos.contains_key(&source) {
+        let Some(info) = content.tensor_infos.get(&source) else {
             return Err(Error::data(format!("the tensor `{source}` is missing")).help("fetch the file again"));
+        };
+        let dims = info.shape.dims();
+        if dims != shape {
+            return Err(Error::data(format!("`{source}` has shape {dims:?}, the metadata require {shape:?}"))
+                .help("fetch the file again"));
         }
+    }
+    Ok(())
+}
+
+/// Reads every tensor that the config requires. The shapes are checked before: only the sizes of a config are known to
+/// multiply without overflow.
+pub(super) fn weights<R: Read + Seek>(config: &ModelConfig, content: &Content, reader: &mut R) -> Result<Weights> {
+    expect_shapes(config, content)?;
+    let mut weights = Weights::new();
+    for (name, _) in config.parameters() {
+        let source = source_name(&config.architecture, &name);
+        let failed = |e: candle_core::Error| Error::data(format!("the tensor `{source}` cannot be read: {e}"));
         let tensor = content.tensor(reader, &source, &Device::Cpu).map_err(failed)?;
         let tensor = tensor.dequantize(&Device::Cpu).map_err(failed)?;
-        if tensor.dims() != shape {
-            return Err(Error::data(format!(
-                "`{source}` has shape {:?}, the metadata require {shape:?}",
-                tensor.dims()
-            )));
-        }
         weights.insert(name.clone(), restore(config, &name, tensor).map_err(failed)?);
     }
+    expect_finite_input(&weights)?;
     Ok(weights)
 }
 

@@ -137,6 +137,39 @@ fn unreadable_files_are_reported_by_name() {
     assert!(!is_gguf(folder.path()) && !is_gguf(&fixture("llama.json")));
 }
 
+#[test]
+fn sizes_of_the_header_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.gguf");
+    let whole = std::fs::read(fixture("llama.gguf")).unwrap();
+    let key = b"llama.block_count";
+    let at = whole.windows(key.len()).position(|w| w == key).unwrap();
+    // A key is followed by the type of its value, four bytes.
+    let value = at + key.len() + 4;
+    let message = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let errors = [load(&path, None).map(|_| ()), read_config(&path).map(|_| ())];
+        errors.map(|result| result.unwrap_err().message)
+    };
+    let mut layers = whole.clone();
+    layers[value..value + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert!(message(&layers).iter().all(|m| m.contains("bad.gguf") && m.contains("num_hidden_layers")));
+    // Both keys have 17 bytes.
+    let mut alignment = whole;
+    alignment[at..at + key.len()].copy_from_slice(b"general.alignment");
+    alignment[value..value + 4].fill(0);
+    assert!(message(&alignment).iter().all(|m| m.contains("bad.gguf") && m.contains("not a valid GGUF file")));
+}
+
+#[test]
+fn a_pipe_is_no_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert!(!is_gguf(&path));
+    assert!(read(&path).unwrap_err().message.contains("not a regular file"));
+}
+
 #[derive(Deserialize)]
 struct Real {
     text: String,

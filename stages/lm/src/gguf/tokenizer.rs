@@ -14,6 +14,9 @@ use trainyard_core::{Error, Result};
 const CONTROL: usize = 3;
 const USER_DEFINED: usize = 4;
 
+/// Maximum bytes of a token: finding the merges of a token takes the square of its length.
+const LONGEST_TOKEN: usize = 1_024;
+
 /// Patterns that split words; `DIGITS` is replaced by the pattern for a run of digits.
 const WORDS: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
@@ -34,6 +37,10 @@ struct Pipeline {
 /// Returns the tokenizer of the vocabulary, with the names of its special tokens.
 pub(super) fn tokenizer(metadata: &Metadata<'_>) -> Result<Tokenizer> {
     let tokens: Vec<String> = metadata.texts("tokenizer.ggml.tokens")?.into_iter().map(str::to_string).collect();
+    if let Some(token) = tokens.iter().find(|token| token.len() > LONGEST_TOKEN) {
+        return Err(Error::data(format!("a token of `tokenizer.ggml.tokens` has {} bytes", token.len()))
+            .help(format!("fetch the file again: tokens have at most {LONGEST_TOKEN} bytes")));
+    }
     let kind = metadata.text("tokenizer.ggml.model")?;
     let gemma = metadata.text("general.architecture")?.starts_with("gemma");
     let (tokens, pipeline, merges) = match kind {

@@ -5,27 +5,11 @@ use crate::folder::ModelFolder;
 use crate::shape::LOST_RESULTS;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, PreparedOptions, Reporter, Stage, StageContext};
-use trainyard_core::attempt::AttemptMessage;
+use trainyard_api::{DiscardingCheckpoints, InputArtifact, PreparedOptions, SilentReporter, Stage, StageContext};
 use trainyard_core::{ArtifactKind, Digest, Result, WiredInputs};
 use trainyard_tables::{Message, Problem};
-
-struct Nothing;
-
-impl Reporter for Nothing {
-    fn report(&self, _: AttemptMessage) {}
-}
-
-impl CheckpointStore for Nothing {
-    fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
-        Ok(None)
-    }
-    fn save(&self, _: u64, _: &Path) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// Runs the stage on one problem whose text is `text`; the folder holds the model.
 fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, StageContext)> {
@@ -47,22 +31,10 @@ fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, Stag
         folder: input,
         metadata: BTreeMap::new(),
     };
-    let mut context = StageContext {
-        cpus: 1,
-        cancel: CancelToken::default(),
-        reporter: Arc::new(Nothing),
-        checkpoints: Arc::new(Nothing),
-        requests: Arc::new(trainyard_api::RequestsInMemory::default()),
-        scratch: folder.path().to_path_buf(),
-        inputs: BTreeMap::from([("problems".to_string(), vec![artifact])]),
-        output_folders: BTreeMap::from([("model".to_string(), output)]),
-        metrics: BTreeMap::new(),
-        comparisons: Vec::new(),
-        measured: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        env: BTreeMap::new(),
-        secrets: trainyard_core::Secrets::default(),
-    };
+    let (reporter, checkpoints) = (Arc::new(SilentReporter), Arc::new(DiscardingCheckpoints));
+    let mut context = StageContext::new(folder.path().to_path_buf(), reporter, checkpoints);
+    context.inputs.insert("problems".to_string(), vec![artifact]);
+    context.output_folders.insert("model".to_string(), output);
     Init.run(serde_json::from_value(config).unwrap(), &mut context)?;
     Ok((folder, context))
 }

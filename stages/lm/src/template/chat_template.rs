@@ -1,8 +1,10 @@
 //! Renders messages to text with a chat template.
 
 use super::environment::{NAME, TODAY, environment};
+use super::limits::{BoundedOutput, SOURCE, fuel, is_limit, on_own_stack};
 use super::message::values;
 use super::options::RenderOptions;
+use crate::untrusted;
 use minijinja::value::{Serde, merge_maps};
 use minijinja::{Environment, Value, context};
 use std::collections::BTreeMap;
@@ -11,6 +13,9 @@ use std::sync::Arc;
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 use trainyard_tables::Message;
+
+/// Remedy for a template that cannot be used.
+const OTHER: &str = "use the template of the model's publisher, or replace it by the option `template` of `model/init`";
 
 /// A compiled Jinja chat template with its digest. A clone is cheap.
 #[derive(Clone)]
@@ -27,21 +32,20 @@ impl std::fmt::Debug for ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// Compiles Jinja source. Errors: data, if it does not parse.
+    /// Compiles Jinja source. Errors: data, if it does not parse or exceeds a limit (`limits.rs`).
     pub fn new(source: impl Into<String>) -> Result<Self> {
         let source: String = source.into();
-        let compiled =
-            environment(&source).map_err(|e| Error::data(format!("the chat template does not parse: {e:#}")))?;
+        let compiled = on_own_stack(|| environment(&source)).map_err(|e| {
+            Error::data(format!("the chat template does not parse: {e:#}")).help(format!("correct it, or {OTHER}"))
+        })?;
         Ok(Self { digest: Digest::of(source.as_bytes()), source: source.into(), environment: Arc::new(compiled) })
     }
     /// Reads `chat_template.jinja`, else `chat_template` in `tokenizer_config.json` (the entry called `default` where
     /// it is a list).
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("chat_template.jinja");
-        match std::fs::read_to_string(&path) {
-            Ok(source) => return Self::new(source).map_err(|e| e.at(path.display())),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(io_error(&path, &e)),
+        if let Some(source) = untrusted::read_text_if_exists(&path, SOURCE as u64)? {
+            return Self::new(source).map_err(|e| e.at(path.display()));
         }
         Self::of_config(&folder.join("tokenizer_config.json"))
     }
@@ -50,14 +54,12 @@ impl ChatTemplate {
         if path.extension().is_some_and(|ending| ending == "json") {
             return Self::of_config(path);
         }
-        let source = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
+        let source = untrusted::read_text(path, SOURCE as u64)?;
         Self::new(source).map_err(|e| e.at(path.display()))
     }
     /// Reads `chat_template` of a JSON file.
     fn of_config(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
-        let config: serde_json::Value =
-            serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: {e}", path.display())))?;
+        let config = untrusted::read_json(path, untrusted::OPTIONS)?;
         let template = match &config["chat_template"] {
             serde_json::Value::Array(list) => {
                 list.iter().find(|t| t["name"] == "default").map_or(&serde_json::Value::Null, |t| &t["template"])
@@ -109,8 +111,29 @@ impl ChatTemplate {
         context.insert("tools".into(), tools.into());
         context.insert("documents".into(), ().into());
         context.insert(TODAY.into(), options.date.to_string().into());
-        let failed = |e: minijinja::Error| Error::data(format!("the chat template rejects these messages: {e:#}"));
-        self.environment.get_template(NAME).and_then(|t| t.render(Value::from_object(context))).map_err(failed)
+        let (environment, context) = (self.environment_for(messages.len()), Value::from_object(context));
+        let rendered = on_own_stack(|| {
+            let mut output = BoundedOutput::default();
+            environment.get_template(NAME)?.render_captured_to(context, &mut output)?;
+            output.into_text()
+        });
+        rendered.map_err(|e| {
+            let error = Error::data(format!("the chat template rejects these messages: {e:#}"));
+            if is_limit(&e) {
+                error.help(format!("the template computes without end or bound: {OTHER}"))
+            } else {
+                error
+            }
+        })
+    }
+    /// Returns the environment, with more fuel for a long conversation.
+    fn environment_for(&self, messages: usize) -> Arc<Environment<'static>> {
+        if fuel(messages) == fuel(0) {
+            return self.environment.clone();
+        }
+        let mut environment = Environment::clone(&self.environment);
+        environment.set_fuel(Some(fuel(messages)));
+        Arc::new(environment)
     }
 }
 

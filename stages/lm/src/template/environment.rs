@@ -1,6 +1,9 @@
 //! Builds the Jinja environment that Hugging Face's `apply_chat_template` offers, on minijinja.
 
 use super::json::JsonStyle;
+use super::limits::{exceeded, fuel};
+use super::source_guard::guarded;
+use super::value_guard::limit;
 use jiff::civil::Date;
 use jiff::fmt::strtime;
 use minijinja::syntax::SyntaxConfig;
@@ -14,11 +17,19 @@ pub const NAME: &str = "chat_template";
 /// Variable with the date that `strftime_now` formats, as `2026-01-01`.
 pub const TODAY: &str = "_today";
 
-/// Compiles `source` in an environment with the functions and filters of Hugging Face.
+/// Maximum spaces per level of JSON.
+const MAX_INDENT: usize = 100;
+
+/// Compiles `source` in an environment with the functions and filters of Hugging Face. The stack must be that of
+/// [`super::limits::on_own_stack`].
 pub fn environment(source: &str) -> Result<Environment<'static>, Error> {
     let mut environment = Environment::new();
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
+    environment.set_syntax(syntax.clone());
+    environment.set_fuel(Some(fuel(0)));
+    // With it, an error would print all variables.
+    environment.set_debug(false);
+    limit(&mut environment);
     environment.add_filter("tojson", tojson);
     // Python cannot iterate over `None`.
     environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
@@ -28,7 +39,7 @@ pub fn environment(source: &str) -> Result<Environment<'static>, Error> {
     environment.add_function("strftime_now", |state: &State, format: String| strftime(state, &format));
     // Jinja reads every line break as `\n`.
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
-    environment.add_template_owned(NAME, without_generation_tags(&source))?;
+    environment.add_template_owned(NAME, guarded(&without_generation_tags(&source), &syntax)?)?;
     Ok(environment)
 }
 
@@ -63,6 +74,9 @@ fn tojson(value: &Value, places: Rest<Value>, options: Kwargs) -> Result<Value, 
         Ok(value.filter(|v| !v.is_none() && !v.is_undefined()))
     };
     let indent = given(1, "indent")?.map(usize::try_from).transpose()?;
+    if let Some(width) = indent.filter(|width| *width > MAX_INDENT) {
+        return Err(exceeded(&format!("`tojson` has an indent of {width}"), MAX_INDENT));
+    }
     let mut style = JsonStyle::new(indent);
     style.ensure_ascii = given(0, "ensure_ascii")?.is_some_and(|v| v.is_true());
     if let Some(pair) = given(2, "separators")? {

@@ -2,6 +2,7 @@
 //!
 //! Keys are in the order of the value, floats print as Python's `repr`, and no character is escaped for HTML.
 
+use super::limits::{DEPTH, TEXT, exceeded};
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
@@ -32,6 +33,12 @@ impl JsonStyle {
     }
 
     fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+        if depth > DEPTH {
+            return Err(exceeded("a value for JSON is nested too deeply", DEPTH));
+        }
+        if out.len() > TEXT {
+            return Err(exceeded("a JSON text has too many bytes", TEXT));
+        }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),

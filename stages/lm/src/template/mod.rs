@@ -15,8 +15,12 @@ mod continuation_tests;
 mod conversation;
 mod conversation_tokens;
 mod environment;
+mod extent;
 mod external_text;
 mod json;
+mod limits;
+#[cfg(test)]
+mod limits_tests;
 mod message;
 mod native;
 mod options;
@@ -24,10 +28,12 @@ mod pieces;
 mod probe;
 mod prompt;
 mod reasoning;
+mod source_guard;
 #[cfg(test)]
 mod table_tests;
 #[cfg(test)]
 mod tests;
+mod value_guard;
 
 pub use builtin::BuiltinTemplate;
 pub use chat_encoder::ChatEncoder;

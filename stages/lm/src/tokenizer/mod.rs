@@ -4,8 +4,10 @@
 //! the model. Encoding adds no token (no BOS, no EOS) and never drops text: text that the vocabulary cannot express is
 //! an error.
 
+mod added;
 mod bpe;
 mod characters;
+mod growth;
 mod pieces;
 mod prefix_placement;
 pub mod special;

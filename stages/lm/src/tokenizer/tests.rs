@@ -28,6 +28,20 @@ fn special_tokens_come_first_and_characters_by_code_point() {
 }
 
 #[test]
+fn dropout_of_a_file_is_not_applied() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokenizer = bpe();
+    tokenizer.save(folder.path()).unwrap();
+    let path = folder.path().join("tokenizer.json");
+    let mut json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    json["model"]["dropout"] = 0.9.into();
+    let with_dropout = Tokenizer::from_json(&json.to_string()).unwrap();
+    for _ in 0..20 {
+        assert_eq!(with_dropout.encode(CORPUS[0]).unwrap(), tokenizer.encode(CORPUS[0]).unwrap());
+    }
+}
+
+#[test]
 fn markup_is_one_token_as_written_and_letters_when_plain() {
     for t in [characters(), bpe()] {
         let call = t.token_id("<tool_call>").unwrap();
@@ -94,6 +108,19 @@ fn files_are_read_back_with_the_same_digest() {
     assert!(Tokenizer::load(empty.path()).unwrap_err().message.contains("tokenizer.json"));
     std::fs::write(empty.path().join("tokenizer.json"), "{\"model\":").unwrap();
     assert!(Tokenizer::load(empty.path()).unwrap_err().message.contains("tokenizer.json"));
+}
+
+#[test]
+fn a_table_on_which_the_library_panics_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    characters().save(folder.path()).unwrap();
+    let path = folder.path().join("tokenizer.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    json["normalizer"] = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": "/////w=="});
+    std::fs::write(&path, json.to_string()).unwrap();
+    let error = Tokenizer::load(folder.path()).unwrap_err();
+    assert!(error.message.contains("tokenizer.json") && error.message.contains("cannot be read"), "{error}");
+    assert!(error.help.unwrap().contains("fetch"));
 }
 
 proptest! {

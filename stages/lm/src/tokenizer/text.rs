@@ -1,7 +1,10 @@
 //! Defines [`Tokenizer`], a `tokenizer.json` with its digest.
 
+use super::added::AddedTokens;
+use super::growth;
 use super::prefix_placement::PrefixPlacement;
 use super::special;
+use crate::untrusted;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,6 +12,7 @@ use std::ops::Range;
 use std::path::Path;
 use tokenizers::Tokenizer as Inner;
 use trainyard_core::error::io_error;
+use trainyard_core::panics::catch_quietly;
 use trainyard_core::{Digest, Error, Result};
 
 /// A `tokenizer.json` with its digest.
@@ -18,8 +22,7 @@ pub struct Tokenizer {
     /// Content of the file.
     json: Value,
     digest: Digest,
-    /// Contents of all added tokens, the longest first.
-    added: Vec<String>,
+    added: AddedTokens,
     /// The supported characters, where the model would silently drop others.
     alphabet: Option<BTreeSet<char>>,
     vocabulary_size: usize,
@@ -36,15 +39,18 @@ impl std::fmt::Debug for Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads the text of a `tokenizer.json`. Its truncation and padding are not applied.
+    /// Reads the text of a `tokenizer.json`. Its truncation, padding and dropout are not applied: with dropout, equal
+    /// texts would have different encodings.
     pub fn from_json(text: &str) -> Result<Self> {
-        let json: Value =
+        let mut json: Value =
             serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is not valid JSON: {e}")))?;
-        let mut inner: Inner = text.parse().map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
+        growth::expect_bounded(&json)?;
+        let text = without_dropout(&mut json).map_or(Cow::Borrowed(text), Cow::Owned);
+        let mut inner: Inner = contained("the tokenizer cannot be read", || text.parse::<Inner>())?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
-        let mut added: Vec<String> = inner.get_added_tokens_decoder().into_values().map(|t| t.content).collect();
-        added.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        expect_no_panic(&inner)?;
+        let added = AddedTokens::new(inner.get_added_tokens_decoder().into_values().map(|t| t.content))?;
         let digest = Digest::of_json(&json)?;
         let vocabulary = inner.get_vocab(true);
         let mut tokenizer = Self {
@@ -65,8 +71,10 @@ impl Tokenizer {
     /// Reads `tokenizer.json`, and `tokenizer_config.json` and `special_tokens_map.json` where they exist.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("tokenizer.json");
-        let text = std::fs::read_to_string(&path)
-            .map_err(|e| io_error(&path, &e).help("save the model with a fast tokenizer (`tokenizer.json`)"))?;
+        let Some(text) = untrusted::read_text_if_exists(&path, untrusted::TOKENIZER)? else {
+            return Err(Error::invalid(format!("{}: the file does not exist", path.display()))
+                .help("save the model with a fast tokenizer (`tokenizer.json`)"));
+        };
         let mut tokenizer = Self::from_json(&text).map_err(|e| e.at(path.display()))?;
         if let Some(config) = read_object(&folder.join("tokenizer_config.json"))? {
             tokenizer.config = config;
@@ -140,8 +148,7 @@ impl Tokenizer {
         {
             return Err(unknown(text, at));
         }
-        let encoding =
-            self.inner.encode(text, false).map_err(|e| Error::data(format!("text cannot be encoded: {e}")))?;
+        let encoding = contained("text cannot be encoded", || self.inner.encode(text, false))?;
         self.check_coverage(text, &encoding)?;
         Ok(encoding.get_ids().to_vec())
     }
@@ -166,7 +173,7 @@ impl Tokenizer {
                 self.vocabulary_size()
             )));
         }
-        self.inner.decode(ids, false).map_err(|e| Error::data(format!("tokens cannot be decoded: {e}")))
+        contained("tokens cannot be decoded", || self.inner.decode(ids, false))
     }
     /// Returns the text with every character that the vocabulary cannot express written as `\uXXXX`.
     pub fn escape<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -198,12 +205,12 @@ impl Tokenizer {
     }
     /// Returns the contents of all added tokens, the longest first.
     pub(super) fn added_contents(&self) -> &[String] {
-        &self.added
+        self.added.contents()
     }
     /// Returns the byte position and the text of the first added token in a text, or `None` if the text contains no
     /// added token.
     pub(crate) fn first_added(&self, text: &str) -> Option<(usize, &str)> {
-        self.added.iter().filter_map(|t| text.find(t.as_str()).map(|at| (at, t.as_str()))).min_by_key(|(at, _)| *at)
+        self.added.first_in(text)
     }
     /// Checks that every character belongs to a token, except white space that a pre-tokenizer drops on purpose.
     /// Errors: data, naming the character and its position.
@@ -231,7 +238,7 @@ impl Tokenizer {
         let end = [special::END, special::CHATML[1]].into_iter().find(|t| self.token_id(t).is_some());
         let pad = Some(special::PAD).filter(|t| self.token_id(t).is_some());
         let others: Vec<&String> =
-            self.added.iter().filter(|t| Some(t.as_str()) != end && Some(t.as_str()) != pad).collect();
+            self.added.contents().iter().filter(|t| Some(t.as_str()) != end && Some(t.as_str()) != pad).collect();
         let mut map = Map::new();
         for (key, token) in [("eos_token", end), ("pad_token", pad)] {
             if let Some(token) = token {
@@ -246,6 +253,13 @@ impl Tokenizer {
         self.config = config;
         self.special_map = map;
     }
+}
+
+/// Removes the dropout of a model of merges. Returns the text without it, or `None` if the model has no dropout.
+fn without_dropout(json: &mut Value) -> Option<String> {
+    let dropout = json.get_mut("model")?.get_mut("dropout").filter(|dropout| !dropout.is_null())?;
+    *dropout = Value::Null;
+    Some(json.to_string())
 }
 
 /// Returns the alphabet of a byte-pair model that has neither bytes nor an unknown token to fall back on, or `None` for
@@ -279,12 +293,31 @@ fn unknown(text: &str, at: usize) -> Error {
     .help("build the tokenizer on a corpus that contains it, or use `kind: bpe`, which encodes every byte")
 }
 
-fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(io_error(path, &e)),
+/// Reason of an error for a panic of the library.
+const DAMAGED: &str = "a table of the tokenizer is damaged";
+
+/// Encodes a text that every normalizer changes or looks up. Errors: data, if the library panics.
+fn expect_no_panic(inner: &Inner) -> Result<()> {
+    // A model may lack these characters, which is no damage.
+    catch_quietly(|| inner.encode("a \u{e9}\n", false).is_ok()).map(|_| ()).map_err(|_| {
+        Error::data(format!("the tokenizer cannot be read: {DAMAGED}"))
+            .help("fetch the tokenizer.json again from its publisher")
+    })
+}
+
+/// Calls a function of the library, which panics on some tables of a `tokenizer.json` (`precompiled_charsmap`). Errors:
+/// data, if it fails or panics.
+fn contained<T, E: std::fmt::Display>(failed: &str, call: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    let reason = match catch_quietly(call) {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(e)) => e.to_string(),
+        Err(_) => DAMAGED.to_string(),
     };
+    Err(Error::data(format!("{failed}: {reason}")).help("fetch the tokenizer.json again from its publisher"))
+}
+
+fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {
+    let Some(text) = untrusted::read_text_if_exists(path, untrusted::OPTIONS)? else { return Ok(None) };
     serde_json::from_str(&text).map(Some).map_err(|e| Error::data(format!("{}: {e}", path.display())))
 }
 

@@ -2,26 +2,15 @@
 
 use super::*;
 use crate::contexts::by_context;
-use crate::testing::{environment, half_trained, sums};
+use crate::testing::{environment, rewriting, sums};
 use trainyard_api::CancelToken;
 use trainyard_core::Chance;
 use trainyard_learn::Rollout;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::generate::Generator;
-use trainyard_lm::template::{ChatEncoder, ChatTemplate};
 use trainyard_tables::SamplingParams;
 
 const SAMPLING: SamplingParams = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
-
-/// Returns a model with the compact template, changed so that earlier calls lose their closing tag.
-fn rewriting() -> ModelFolder {
-    let source = "{% for m in messages %}<|{{ m.role }}|>{% if loop.last or m.role != 'assistant' %}{{ m.content }}\
-        {% else %}{{ m.content.replace('</tool_call>', '') }}{% endif %}<|end|>{% endfor %}\
-        {% if add_generation_prompt %}<|assistant|>{% endif %}";
-    let model = half_trained();
-    let chat = ChatEncoder::new(model.chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
-    ModelFolder { chat: chat.with_stop_tokens(model.stop_tokens()), ..model.clone() }
-}
 
 fn roll(model: &ModelFolder, running: usize) -> (Vec<Rollout>, Generator) {
     let mut generator = model.generator(1).unwrap();

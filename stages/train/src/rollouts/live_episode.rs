@@ -116,7 +116,7 @@ impl<'a> LiveEpisode<'a> {
             given: 0,
             origin: None,
         });
-        if let EpisodeStart::Prefix(EpisodePrefix { turns, partial }) = start {
+        if let EpisodeStart::Prefix(EpisodePrefix { turns, partial, .. }) = start {
             for turn in &turns {
                 if !live.replay(environment, turn)? {
                     return Ok(EpisodePoll::Done(live));

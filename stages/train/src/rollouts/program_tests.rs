@@ -2,7 +2,7 @@
 //! conversation, and have several segments otherwise.
 
 use super::*;
-use crate::testing::{environment, half_trained, sums};
+use crate::testing::{environment, half_trained, rewriting, sums};
 use std::time::Duration;
 use trainyard_api::CancelToken;
 use trainyard_core::{Chance, Result};
@@ -11,7 +11,6 @@ use trainyard_envs::{
 };
 use trainyard_learn::{EpisodePrefix, ProgramCalls, Rollout};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::template::{ChatEncoder, ChatTemplate};
 use trainyard_tables::{Message, Problem, SamplingParams, Trajectory};
 
 const SAMPLING: SamplingParams = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
@@ -234,16 +233,6 @@ fn continuing_program_gives_the_bits_of_the_native_path() {
     }
 }
 
-/// Returns a model with the compact template, changed so that earlier calls lose their closing tag.
-fn rewriting() -> ModelFolder {
-    let source = "{% for m in messages %}<|{{ m.role }}|>{% if loop.last or m.role != 'assistant' %}{{ m.content }}\
-        {% else %}{{ m.content.replace('</tool_call>', '') }}{% endif %}<|end|>{% endfor %}\
-        {% if add_generation_prompt %}<|assistant|>{% endif %}";
-    let model = half_trained();
-    let chat = ChatEncoder::new(model.chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
-    ModelFolder { chat: chat.with_stop_tokens(model.stop_tokens()), ..model.clone() }
-}
-
 #[test]
 fn a_template_that_rewrites_turns_is_healed() {
     let model = rewriting();
@@ -293,7 +282,7 @@ fn turns_are_limited_and_given_turns_are_rejected() {
     let one = EpisodeJob { max_turns: Some(2), ..EpisodeJob::root(0, 0) };
     let finished = roll(half_trained(), &relayed, 1, &[one]).unwrap();
     assert!(finished[0].turns.len() <= 2);
-    let prefix = EpisodeStart::Prefix(EpisodePrefix { turns: Vec::new(), partial: vec![5] });
+    let prefix = EpisodeStart::Prefix(EpisodePrefix { partial: vec![5], ..EpisodePrefix::default() });
     for job in [
         EpisodeJob { scaffold: "hint".into(), ..EpisodeJob::root(0, 0) },
         EpisodeJob { start: prefix, ..EpisodeJob::root(0, 0) },

@@ -92,7 +92,7 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
         template_digest: setting.model.chat.template().digest().to_string(),
         fork_of: origin.map(|o| id(o.sample)),
         fork_at: fork_at.map(|at| at as u32),
-        parents: vec![problem.id.clone()],
+        parents: parents(problem, &job.start),
         rewards: outcome.reward.map(|reward| (VERDICT.to_string(), reward)).into_iter().collect(),
         ..Trajectory::default()
     };
@@ -109,6 +109,15 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
         rollout.set_constrained(at, free_logprob, only);
     }
     Ok(rollout)
+}
+
+/// Returns the ids of the rows that a rollout was made from: its problem, and the demonstration that it begins with.
+fn parents(problem: &Problem, start: &EpisodeStart) -> Vec<String> {
+    let demonstration = match start {
+        EpisodeStart::Prefix(prefix) => Some(&prefix.demonstration).filter(|id| !id.is_empty() && **id != problem.id),
+        EpisodeStart::Root => None,
+    };
+    [Some(&problem.id), demonstration].into_iter().flatten().cloned().collect()
 }
 
 /// Rebuilds the conversation with the plain prompt; sampled turns keep their tokens.

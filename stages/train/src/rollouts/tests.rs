@@ -193,10 +193,12 @@ fn a_continuation_keeps_its_prefix() {
     let whole = EpisodeStart::Prefix(EpisodePrefix {
         turns: vec![t.token_ids[first.first..first.end].to_vec()],
         partial: t.token_ids[second.first..=second.first].to_vec(),
+        ..EpisodePrefix::default()
     });
     let partial = EpisodeStart::Prefix(EpisodePrefix {
         turns: Vec::new(),
         partial: t.token_ids[first.first..first.first + 2].to_vec(),
+        ..EpisodePrefix::default()
     });
     for (start, kept) in [(whole, second.first + 1), (partial, first.first + 2)] {
         let job = EpisodeJob { problem: at / 2, draw: 99, start, ..EpisodeJob::default() };
@@ -257,7 +259,7 @@ fn a_prefix_that_cannot_be_replayed_is_lost_or_refused() {
     let (at, root) = roots.iter().enumerate().find(|(_, f)| f.turns.len() > 1).expect("some episode has two turns");
     let turns: Vec<Vec<u32>> = root.turns.iter().map(|t| root.trajectory.token_ids[t.first..t.end].to_vec()).collect();
     let job = |turns: Vec<Vec<u32>>| EpisodeJob {
-        start: EpisodeStart::Prefix(EpisodePrefix { turns, partial: Vec::new() }),
+        start: EpisodeStart::Prefix(EpisodePrefix { turns, ..EpisodePrefix::default() }),
         ..EpisodeJob::root(at / 4, 9)
     };
     let lost =

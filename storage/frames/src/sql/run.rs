@@ -10,10 +10,13 @@ use super::{joins, plan, random};
 use polars::error::PolarsError;
 use polars::prelude::LazyFrame;
 use polars::sql::SQLContext;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use trainyard_core::panics::catch_quietly_with_pool;
 use trainyard_core::suggest::nearest;
 use trainyard_core::{Error, Result};
+
+/// Prefix of the names of the threads of polars, if `POLARS_THREAD_NAME` does not say otherwise.
+const POOL: &str = "polars";
 
 impl FrameStatement {
     /// Runs the statement over the tables that it names; others are not read.
@@ -24,7 +27,7 @@ impl FrameStatement {
         let state = Arc::new(ScanState::new(settings.after_batch.clone()));
         let run = || self.run_lazily(tables, settings, &state);
         // Some statements that polars does not support end in a panic.
-        let ran = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        let ran = catch_quietly_with_pool(POOL, run).unwrap_or_else(|_| {
             Err(RunError::Own(Error::invalid("this SQL is not supported").help("write the statement in simpler steps")))
         });
         match ran {

@@ -86,7 +86,8 @@ pub(super) async fn heartbeat_and_cancel(store: &Store) {
         assert_eq!(store.request_cancel(&spec, request(timed_out)).await, Ok(()));
         assert_eq!(store.cancel_request(&spec).await, Ok(Some(request(true))), "the first request counts");
     }
-    let address = NodeAddress { format: 1, rank: 1, host: "here".into(), ip: "10.0.0.1".into(), port: 80 };
+    let (host, ip) = ("here".to_string(), "10.0.0.1".to_string());
+    let address = NodeAddress { format: 1, rank: 1, host, ip, port: 80, resumed: Some(50) };
     assert_eq!(store.address(&spec.run, &spec.stage, 1, 1).await, Ok(None));
     assert_eq!(store.put_address(&spec, &address).await, Ok(CreateOutcome::Ours));
     let twin = NodeAddress { port: 81, ..address.clone() };

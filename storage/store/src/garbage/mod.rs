@@ -6,7 +6,8 @@
 //! A collection replaces an unreachable manifest by a tombstone ([`crate::CollectedManifest`]), which lookups report as
 //! a lost result. A collection at least `older_than` later deletes the objects of the manifest, unless a run that found
 //! the manifest before still needs them. Only objects of at least that age are deleted, and storing the bytes of an
-//! object again renews its age. No decision depends on a deletion: a missing object only causes its stage to run again.
+//! object again renews its age. The index of an output is removed when no such manifest has the output any more. No
+//! decision depends on a deletion: a missing object only causes its stage to run again.
 
 mod old_runs;
 mod plan;
@@ -56,6 +57,7 @@ impl Store {
             manifests: reachability.given_up.iter().cloned().collect(),
             resume_points: reachability.resume_points.iter().cloned().collect(),
             runs: reachability.runs.iter().cloned().collect(),
+            annotations: reachability.annotations.iter().cloned().collect(),
             stages: sizes::by_stage(&snapshot, &reachability, &|name| gone.contains(name)),
             unfinished: of_state(GarbageRunState::Unfinished),
             damaged: of_state(GarbageRunState::Damaged),
@@ -72,6 +74,9 @@ impl Store {
             }
         }
         let is_old = |entry: &&ObjectEntry| is_old(snapshot.now, entry.modified_millis, policy.older_than);
+        let is_index_gone = |entry: &&ObjectEntry| !reachability.is_indexed(&entry.path) && is_old(entry);
+        plan.indexes =
+            snapshot.indexes.iter().filter(is_index_gone).map(|entry| (entry.path.clone(), entry.size)).collect();
         plan.probes = snapshot.probes.iter().filter(is_old).map(|entry| entry.path.clone()).collect();
         // A process that checks who computes a published generation finds the generation itself.
         let made: BTreeSet<String> =

@@ -12,6 +12,8 @@ pub struct GarbagePlan {
     pub policy: GarbagePolicy,
     /// Unreferenced objects: path in the store and size in bytes, sorted.
     pub objects: Vec<(String, u64)>,
+    /// Indexes of artifacts that are gone: path in the store and size in bytes, sorted.
+    pub indexes: Vec<(String, u64)>,
     /// Manifests to replace by tombstones: stage digest and generation, sorted. A later collection removes their
     /// objects.
     pub manifests: Vec<(Digest, u32)>,
@@ -19,6 +21,8 @@ pub struct GarbagePlan {
     pub resume_points: Vec<String>,
     /// Old runs, sorted.
     pub runs: Vec<RunId>,
+    /// Paths of tags of removed runs and notes of removed artifacts, sorted.
+    pub annotations: Vec<String>,
     /// Partially written files of dead processes on a disk, with their sizes in bytes, sorted.
     pub staged: Vec<(PathBuf, u64)>,
     /// Paths of probes left by openings of the store, and of claims on stages that are published by now.
@@ -40,9 +44,9 @@ pub struct GarbagePlan {
 /// Amounts of data that a collection has removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GarbageSummary {
-    /// Number of objects, partially written files and leftover probes.
+    /// Number of objects, indexes, partially written files and leftover probes.
     pub files: u64,
-    /// Size of the objects and partially written files in bytes.
+    /// Size of the objects, indexes and partially written files in bytes.
     pub bytes: u64,
     /// Number of manifests that were replaced by tombstones.
     pub manifests: u64,
@@ -50,20 +54,25 @@ pub struct GarbageSummary {
     pub resume_points: u64,
     /// Number of runs.
     pub runs: u64,
+    /// Number of records about tags and notes.
+    pub annotations: u64,
 }
 
 impl GarbagePlan {
     /// Returns the number of bytes that this collection frees. Objects of the manifests that it replaces are freed by a
     /// later one.
     pub fn bytes(&self) -> u64 {
-        self.objects.iter().map(|(_, size)| size).sum::<u64>() + self.staged.iter().map(|(_, size)| size).sum::<u64>()
+        let objects = self.objects.iter().chain(&self.indexes);
+        objects.map(|(_, size)| size).sum::<u64>() + self.staged.iter().map(|(_, size)| size).sum::<u64>()
     }
     /// Whether the plan removes nothing.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
+            && self.indexes.is_empty()
             && self.manifests.is_empty()
             && self.resume_points.is_empty()
             && self.runs.is_empty()
+            && self.annotations.is_empty()
             && self.staged.is_empty()
             && self.probes.is_empty()
     }

@@ -4,6 +4,9 @@ use super::policy::{GarbagePolicy, is_old};
 use super::records::{ManifestKey, ManifestRecord, ResumePoint};
 use super::runs::{GarbageRunState, SurveyedRun};
 use super::snapshot::StoreSnapshot;
+use crate::layout;
+use crate::notes::noted_output;
+use crate::tags::tagged_run;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Digest, RunId};
 
@@ -16,10 +19,14 @@ pub(super) struct Reachability {
     pub given_up: BTreeSet<ManifestKey>,
     /// Referenced objects.
     pub used: BTreeSet<Digest>,
+    /// Content digests of the outputs of these objects, whose indexes stay.
+    pub outputs: BTreeSet<Digest>,
     /// Paths of checkpoints that no attempt will use.
     pub resume_points: BTreeSet<String>,
     /// Removed runs.
     pub runs: BTreeSet<RunId>,
+    /// Paths of tags of removed runs, and of notes of outputs that no kept manifest has.
+    pub annotations: BTreeSet<String>,
 }
 
 impl Reachability {
@@ -32,10 +39,26 @@ impl Reachability {
         let points: BTreeSet<String> =
             resume_points(snapshot, policy, &protected).map(|point| point.path.clone()).collect();
         let used = used(snapshot, policy, &kept, &points);
+        let outputs = counted(snapshot, policy, &kept).flat_map(|record| record.outputs.iter().cloned()).collect();
         let runs =
             snapshot.runs.iter().filter(|(_, run)| is_removable(snapshot.now, run, policy)).map(|(id, _)| id.clone());
-        Self { runs: runs.collect(), kept, given_up, used, resume_points: points }
+        let runs = runs.collect();
+        let annotations = annotations(snapshot, &runs, &kept);
+        Self { runs, annotations, kept, given_up, used, outputs, resume_points: points }
     }
+    /// Returns whether the index at this path is of an output that stays.
+    pub fn is_indexed(&self, path: &str) -> bool {
+        digest_of(path).is_some_and(|digest| self.outputs.contains(&digest))
+    }
+    /// Returns whether the object at this path is referenced.
+    pub fn is_used(&self, path: &str) -> bool {
+        digest_of(path).is_some_and(|digest| self.used.contains(&digest))
+    }
+}
+
+fn digest_of(path: &str) -> Option<Digest> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    Digest::try_from(name.to_string()).ok()
 }
 
 /// Returns the manifests that are reachable by themselves: protected by a run, pinned, or kept by the policy.
@@ -99,21 +122,43 @@ fn resume_points<'a>(
     })
 }
 
-/// Returns the referenced objects. Objects of recently replaced manifests still count, since a run may have found such
-/// a manifest just before its replacement.
+/// Returns the manifests whose objects are referenced. Objects of recently replaced manifests still count, since a run
+/// may have found such a manifest just before its replacement.
+fn counted<'a>(
+    snapshot: &'a StoreSnapshot,
+    policy: &'a GarbagePolicy,
+    kept: &'a BTreeSet<ManifestKey>,
+) -> impl Iterator<Item = &'a ManifestRecord> {
+    snapshot.manifests.iter().filter(move |record| {
+        !record.collected || kept.contains(&record.key) || !is_old(snapshot.now, record.modified, policy.older_than)
+    })
+}
+
+/// Returns the referenced objects.
 fn used(
     snapshot: &StoreSnapshot,
     policy: &GarbagePolicy,
     kept: &BTreeSet<ManifestKey>,
     removed: &BTreeSet<String>,
 ) -> BTreeSet<Digest> {
-    let counts = |record: &&ManifestRecord| {
-        !record.collected || kept.contains(&record.key) || !is_old(snapshot.now, record.modified, policy.older_than)
-    };
-    let manifests = snapshot.manifests.iter().filter(counts).flat_map(|record| &record.files);
+    let manifests = counted(snapshot, policy, kept).flat_map(|record| &record.files);
     let points = snapshot.resume_points.iter().filter(|point| !removed.contains(&point.path));
     let points = points.flat_map(|point| &point.files);
     manifests.chain(points).chain(&snapshot.attempts).cloned().collect()
+}
+
+/// Returns the records about tags and notes of runs and outputs that are gone or removed now.
+fn annotations(snapshot: &StoreSnapshot, removed: &BTreeSet<RunId>, kept: &BTreeSet<ManifestKey>) -> BTreeSet<String> {
+    let records = snapshot.manifests.iter().filter(|record| kept.contains(&record.key));
+    let outputs: BTreeSet<&Digest> = records.flat_map(|record| &record.outputs).collect();
+    let is_gone = |path: &&String| match (tagged_run(path), noted_output(path)) {
+        (_, Some(output)) => !outputs.contains(&output),
+        (Some(run), None) if path.starts_with(layout::TAGS) => {
+            !snapshot.runs.contains_key(&run) || removed.contains(&run)
+        }
+        _ => false,
+    };
+    snapshot.annotations.iter().filter(is_gone).cloned().collect()
 }
 
 fn is_removable(now: i64, run: &SurveyedRun, policy: &GarbagePolicy) -> bool {

@@ -32,6 +32,8 @@ pub(super) struct ManifestRecord {
     pub run: RunId,
     pub inputs: Vec<ManifestKey>,
     pub files: Vec<Digest>,
+    /// Content digests of the outputs, which name their indexes.
+    pub outputs: Vec<Digest>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +47,7 @@ pub(super) struct ResumePoint {
 impl ManifestRecord {
     fn of(key: ManifestKey, modified: i64, collected: bool, manifest: Manifest) -> Self {
         let inputs = manifest.inputs.into_values().flatten().map(|input| (input.stage_digest, input.generation));
+        let outputs = manifest.outputs.values().map(|output| output.digest.clone()).collect();
         let files = manifest.outputs.into_values().flat_map(|output| output.files).map(|file| file.digest);
         let provenance = manifest.provenance;
         Self {
@@ -55,6 +58,7 @@ impl ManifestRecord {
             stage: provenance.stage,
             run: provenance.run,
             inputs: inputs.collect(),
+            outputs,
             files: files.collect(),
         }
     }

@@ -13,8 +13,10 @@ use crate::error::file_error;
 use crate::layout;
 use crate::manifests::parse;
 use crate::store::Store;
+use crate::tags::tagged_run;
 use futures::{StreamExt, TryStreamExt, stream};
-use trainyard_core::{Digest, ErrorKind, Result};
+use std::collections::BTreeSet;
+use trainyard_core::{ErrorKind, Result};
 
 /// Objects whose removal is prepared concurrently.
 const MANY: usize = 1_024;
@@ -35,7 +37,9 @@ impl Store {
             self.delete(path).await?;
             summary.resume_points += 1;
         }
-        let objects: Vec<_> = plan.objects.iter().filter(|(path, _)| !is_used(path, &reachability)).collect();
+        let objects = plan.objects.iter().filter(|(path, _)| !reachability.is_used(path));
+        let indexes = plan.indexes.iter().filter(|(path, _)| !reachability.is_indexed(path));
+        let objects: Vec<_> = objects.chain(indexes).collect();
         for some in objects.chunks(MANY) {
             // Collected first: see `first_missing` in `objects.rs`.
             let removals: Vec<_> = some.iter().map(|object| self.remove_old(object, snapshot.now, plan)).collect();
@@ -43,9 +47,20 @@ impl Store {
             summary.files += removed.iter().flatten().count() as u64;
             summary.bytes += removed.iter().flatten().sum::<u64>();
         }
+        let mut resumed = BTreeSet::new();
         for run in plan.runs.iter().filter(|run| reachability.runs.contains(run)) {
             let end = snapshot.runs.get(run).map_or(0, |run| run.end);
-            summary.runs += u64::from(self.remove_run(run, end).await?);
+            if self.remove_run(run, end).await? {
+                summary.runs += 1;
+            } else {
+                resumed.insert(run.clone());
+            }
+        }
+        let of_resumed = |path: &&String| tagged_run(path).is_some_and(|run| resumed.contains(&run));
+        let annotations = plan.annotations.iter().filter(|path| reachability.annotations.contains(*path));
+        for path in annotations.filter(|path| !of_resumed(path)) {
+            self.delete(path).await?;
+            summary.annotations += 1;
         }
         self.remove_leftovers(plan, &mut summary).await?;
         Ok(summary)
@@ -95,9 +110,4 @@ impl Store {
         }
         Ok(())
     }
-}
-
-fn is_used(path: &str, reachability: &Reachability) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    Digest::try_from(name.to_string()).is_ok_and(|digest| reachability.used.contains(&digest))
 }

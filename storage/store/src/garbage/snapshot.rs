@@ -17,8 +17,11 @@ pub(super) struct StoreSnapshot {
     pub now: i64,
     pub objects: Vec<ObjectEntry>,
     pub probes: Vec<ObjectEntry>,
+    pub indexes: Vec<ObjectEntry>,
     /// Claims of present and past computations of stages.
     pub computations: Vec<ObjectEntry>,
+    /// Paths of the records about tags of runs and notes of outputs.
+    pub annotations: Vec<String>,
     /// Manifests, sorted by key.
     pub manifests: Vec<ManifestRecord>,
     pub resume_points: Vec<ResumePoint>,
@@ -34,13 +37,29 @@ impl StoreSnapshot {
         let now = time(store).await?;
         let objects = store.connection().list(layout::OBJECTS).await?;
         let probes = store.connection().list(layout::PROBES).await?;
+        let indexes = store.connection().list(layout::INDEXES).await?;
         let computations = store.connection().list(layout::COMPUTING).await?;
+        // Listed before runs and manifests, so that whatever they annotate is among these, unless it is gone.
+        let mut annotations = store.list(layout::TAGS).await?;
+        annotations.extend(store.list(layout::NOTES).await?);
         let (runs, attempts) = runs(store, now, policy.older_than).await.map_err(unreadable_error)?;
         let resume_points = resume_points(store).await.map_err(unreadable_error)?;
         let manifests = records(store).await.map_err(unreadable_error)?;
         let pins = store.pins().await.map_err(unreadable_error)?;
         let pins = pins.into_iter().map(|pin| (pin.stage_digest, pin.generation)).collect();
-        Ok(Self { now, objects, probes, computations, manifests, resume_points, runs, pins, attempts })
+        Ok(Self {
+            now,
+            objects,
+            probes,
+            indexes,
+            computations,
+            annotations,
+            manifests,
+            resume_points,
+            runs,
+            pins,
+            attempts,
+        })
     }
 }
 

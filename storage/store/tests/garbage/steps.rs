@@ -269,3 +269,59 @@ async fn a_store_for_reading_shows_its_garbage_and_removes_none() {
     assert_eq!(writable.list(layout::PROBES).await.unwrap(), Vec::<String>::new(), "a look writes nothing");
     assert_eq!(writable.collect_garbage(&plan).await.unwrap().bytes, 1);
 }
+
+#[tokio::test]
+async fn an_index_goes_with_its_output() {
+    let (clock, store) = fresh().await;
+    let keep = GarbagePolicy { keep_last: Some(1), ..DAY };
+    let old = publish(&store, &(stage(0), 0), &id(1), 1, &[]).await;
+    let new = publish(&store, &(stage(1), 0), &id(2), 2, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("index");
+    std::fs::write(&file, b"index").unwrap();
+    let outputs = [&old, &new].map(|made| made.outputs["o"].digest.clone());
+    let unknown = Digest::of(b"never published");
+    for output in outputs.iter().chain([&unknown]) {
+        store.put_message_index(output, &file).await.unwrap();
+    }
+    let kept = |plan: &GarbagePlan| plan.indexes.clone();
+    assert!(kept(&store.garbage_plan(&keep).await.unwrap()).is_empty(), "all are young");
+    clock.advance(25 * HOUR);
+    let (plan, done) = collect(&store, &keep).await;
+    assert_eq!(kept(&plan), [(layout::message_index(&unknown), 5)]);
+    assert_eq!((plan.bytes(), done.files, done.bytes, done.manifests), (5, 1, 5, 1));
+    clock.advance(25 * HOUR);
+    let (plan, done) = collect(&store, &keep).await;
+    assert_eq!(kept(&plan), [(layout::message_index(&outputs[0]), 5)]);
+    assert_eq!((done.files, done.bytes), (2, 6), "the object and the index");
+    assert_eq!(store.message_index_size(&outputs[0]).await.unwrap(), None);
+    assert_eq!(store.message_index_size(&outputs[1]).await.unwrap(), Some(5));
+    let (plan, _) = collect(&store, &keep).await;
+    assert!(plan.is_empty());
+}
+
+#[tokio::test]
+async fn tags_and_notes_are_removed_with_what_they_annotate() {
+    let (clock, store) = fresh().await;
+    for number in [1, 2] {
+        let (mut writer, _) = JournalWriter::open(&store, &id(number), "w", opened).await.unwrap();
+        if number == 1 {
+            writer.append(&[finished()]).await.unwrap();
+        }
+        store.set_tag(&id(number), "best", true, None).await.unwrap();
+    }
+    let old = publish(&store, &(stage(0), 0), &id(1), 1, &[]).await;
+    clock.advance(100 * HOUR);
+    let new = publish(&store, &(stage(1), 0), &id(2), 2, &[]).await;
+    let digest = |made: &Manifest| made.outputs.values().next().unwrap().digest.clone();
+    for made in [&old, &new] {
+        store.add_note(&digest(made), None, "note", None).await.unwrap();
+    }
+    assert!(collect(&store, &DAY).await.0.is_empty(), "everything that is annotated stays");
+    let policy = GarbagePolicy { keep_last: Some(1), runs_older_than: Some(90 * HOUR), ..DAY };
+    let (plan, done) = collect(&store, &policy).await;
+    assert_eq!((done.runs, done.manifests, done.annotations), (1, 1, 2), "a tag and a note keep nothing");
+    assert_eq!(plan.annotations.len(), 2);
+    assert_eq!(store.tags().await.unwrap().into_keys().collect::<Vec<_>>(), [id(2)]);
+    assert_eq!(store.notes().await.unwrap().into_keys().collect::<Vec<_>>(), [digest(&new)]);
+}

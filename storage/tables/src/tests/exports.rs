@@ -13,7 +13,7 @@ fn exports_are_csv_and_json_lines() {
         .write(&path)
         .unwrap();
     let (mut csv, mut jsonl) = (Vec::new(), Vec::new());
-    assert_eq!(export_csv(&path, None, &mut csv).unwrap(), 3);
+    assert_eq!(export_csv(&path, None, CsvFormulas::default(), &mut csv).unwrap(), 3);
     assert_eq!(export_jsonl(&path, None, &mut jsonl).unwrap(), 3);
     assert_eq!(
         String::from_utf8(csv).unwrap(),
@@ -22,6 +22,37 @@ fn exports_are_csv_and_json_lines() {
     let lines: Vec<serde_json::Value> =
         String::from_utf8(jsonl).unwrap().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(lines[1], json!({"text": "a,\"b\"\n", "x": null, "n": -2}));
+}
+
+#[test]
+fn formulas_are_escaped_unless_text_stays_unchanged() {
+    let texts = [
+        ("=HYPERLINK(\"http://evil\")", "\"'=HYPERLINK(\"\"http://evil\"\")\""),
+        ("+1+2", "'+1+2"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "\"'\r=1\""),
+        ("-", "'-"),
+        ("-1.2.3", "'-1.2.3"),
+        ("-5", "-5"),
+        ("+0.25", "+0.25"),
+        ("a=1", "a=1"),
+        ("'=1", "'=1"),
+        ("", "\"\""),
+    ];
+    let folder = folder();
+    let path = folder.path().join("data.parquet");
+    TableBuilder::new().string("=text", texts.map(|(text, _)| text)).i64("n", texts.map(|_| -1)).write(&path).unwrap();
+    let export = |formulas| {
+        let mut csv = Vec::new();
+        export_csv(&path, None, formulas, &mut csv).unwrap();
+        String::from_utf8(csv).unwrap()
+    };
+    let expected: String = texts.iter().map(|(_, cell)| format!("{cell},-1\n")).collect();
+    assert_eq!(export(CsvFormulas::Escaped), format!("'=text,n\n{expected}"));
+    let unchanged = export(CsvFormulas::Unchanged);
+    assert!(unchanged.starts_with("=text,n\n\"=HYPERLINK(\"\"http://evil\"\")\",-1\n+1+2,-1\n"), "{unchanged}");
 }
 
 #[test]

@@ -25,6 +25,9 @@ use trainyard_views::find::{self, ResolvedOutput};
 /// Exports an artifact in the format `--as`, else in that of the extension of `args.to`, else as its files in a folder.
 /// Prints the written files.
 pub fn run(session: &AppSession, args: &ExportArgs, catalogue: &Catalogue, format: OutputFormat) -> Result<CliExit> {
+    if args.keep_formulas && args.format_as.as_deref().or(extension(&args.to)) != Some("csv") {
+        return Err(Error::invalid("`--keep-formulas` has an effect on .csv files only").help("leave the option out"));
+    }
     let found = session.block_on(find::artifact(&session.store, &args.artifact))?;
     let exported = match (args.format_as.as_deref(), extension(&args.to)) {
         (Some(name), _) if !convert::PLAIN_FORMATS.contains(&name) => {

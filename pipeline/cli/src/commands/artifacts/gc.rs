@@ -50,6 +50,7 @@ fn policy(session: &AppSession, args: &GcArgs) -> Result<GarbagePolicy> {
 
 fn as_json(plan: &GarbagePlan, done: Option<&GarbageSummary>) -> Value {
     let objects: Vec<Value> = plan.objects.iter().map(|(path, size)| json!({"path": path, "bytes": size})).collect();
+    let indexes: Vec<Value> = plan.indexes.iter().map(|(path, size)| json!({"path": path, "bytes": size})).collect();
     let manifests: Vec<Value> = plan
         .manifests
         .iter()
@@ -62,10 +63,12 @@ fn as_json(plan: &GarbagePlan, done: Option<&GarbageSummary>) -> Value {
         "keep_last": plan.policy.keep_last,
         "runs_older_than_seconds": plan.policy.runs_older_than.map(|age| age.as_secs()),
         "objects": objects,
+        "indexes": indexes,
         "bytes": plan.bytes(),
         "manifests": manifests,
         "resume_points": plan.resume_points,
         "runs": plan.runs,
+        "annotations": plan.annotations,
         "staged": staged,
         "probes": plan.probes,
         "kept": {"objects": plan.kept, "bytes": plan.kept_bytes},
@@ -75,7 +78,7 @@ fn as_json(plan: &GarbagePlan, done: Option<&GarbageSummary>) -> Value {
         "damaged_runs": plan.damaged,
         "removed": done.map(|done| json!({
             "files": done.files, "bytes": done.bytes, "manifests": done.manifests,
-            "resume_points": done.resume_points, "runs": done.runs,
+            "resume_points": done.resume_points, "runs": done.runs, "annotations": done.annotations,
         })),
     })
 }
@@ -101,13 +104,14 @@ fn text(plan: &GarbagePlan, done: Option<&GarbageSummary>) -> String {
         _ if plan.is_empty() => "nothing to remove".to_string(),
         Some(done) => format!("removed {}", amounts(done)),
         None => {
-            let files = plan.objects.len() + plan.staged.len() + plan.probes.len();
+            let files = plan.objects.len() + plan.indexes.len() + plan.staged.len() + plan.probes.len();
             let planned = GarbageSummary {
                 files: files as u64,
                 bytes: plan.bytes(),
                 manifests: plan.manifests.len() as u64,
                 resume_points: plan.resume_points.len() as u64,
                 runs: plan.runs.len() as u64,
+                annotations: plan.annotations.len() as u64,
             };
             format!("would remove {}", amounts(&planned))
         }
@@ -149,7 +153,12 @@ fn holders_text(runs: &[RunId], what: &str) -> String {
 
 fn amounts(done: &GarbageSummary) -> String {
     let mut parts = vec![format!("{} ({})", counted(done.files, "file"), format_size(done.bytes))];
-    let more = [(done.manifests, "result"), (done.resume_points, "resume point"), (done.runs, "run")];
+    let more = [
+        (done.manifests, "result"),
+        (done.resume_points, "resume point"),
+        (done.runs, "run"),
+        (done.annotations, "annotation"),
+    ];
     parts.extend(more.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what)));
     parts.join(", ")
 }
@@ -164,7 +173,7 @@ mod tests {
 
     #[test]
     fn removed_amounts_are_formatted_in_one_line() {
-        let done = GarbageSummary { files: 2, bytes: 2_048, manifests: 3, resume_points: 0, runs: 1 };
+        let done = GarbageSummary { files: 2, bytes: 2_048, manifests: 3, resume_points: 0, runs: 1, annotations: 0 };
         assert_eq!(amounts(&done), "2 files (2.0 KiB), 3 results, 1 run");
     }
 

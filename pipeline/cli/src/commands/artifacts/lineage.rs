@@ -12,15 +12,14 @@ use trainyard_views::{lineage as stages, row_lineage, table};
 
 /// Prints the lineage of the artifact, or of its row. Errors: invalid (no such artifact or row), those of the store.
 pub fn run(session: &AppSession, args: &LineageArgs, format: OutputFormat) -> Result<CliExit> {
-    let found = session.block_on(find::artifact(&session.store, &args.artifact))?;
-    let Some(row) = row(session, args, &found)? else { return artifact(session, args, found, format) };
     if args.forward {
-        let made = session.block_on(async {
-            let stage = find::stage_of(&session.store, &args.artifact, &found).await?;
-            row_lineage::descendants(&session.store, &args.artifact, found, stage, row).await
-        })?;
-        return print(&made, &lineage::descendants(&made), format);
+        return forward(session, args, format);
     }
+    let found = session.block_on(find::artifact(&session.store, &args.artifact))?;
+    let Some(row) = row(session, args, &found)? else {
+        let made = session.block_on(stages::of_stage(&session.store, found.manifest))?;
+        return print(&made, &lineage::stages(&made), format);
+    };
     let tree = session.block_on(row_lineage::sources(&session.store, &args.artifact, found, row))?;
     print(&tree, &lineage::tree(&tree), format)
 }
@@ -35,12 +34,13 @@ fn row(session: &AppSession, args: &LineageArgs, found: &ResolvedOutput) -> Resu
     }
 }
 
-fn artifact(session: &AppSession, args: &LineageArgs, found: ResolvedOutput, format: OutputFormat) -> Result<CliExit> {
-    if args.forward {
-        return Err(Error::invalid("`--forward` walks from a row").help("add `--row N` or `--id ID`"));
-    }
-    let made = session.block_on(stages::of_stage(&session.store, found.manifest))?;
-    print(&made, &lineage::stages(&made), format)
+fn forward(session: &AppSession, args: &LineageArgs, format: OutputFormat) -> Result<CliExit> {
+    let (found, view, stage) = session.block_on(find::artifact_in_run(&session.store, &args.artifact))?;
+    let row = row(session, args, &found)?
+        .ok_or_else(|| Error::invalid("`--forward` walks from a row").help("add `--row N` or `--id ID`"))?;
+    let made = row_lineage::descendants(&session.store, &args.artifact, found, (view, stage), row);
+    let made = session.block_on(made)?;
+    print(&made, &lineage::descendants(&made), format)
 }
 
 fn print(document: &impl serde::Serialize, text: &str, format: OutputFormat) -> Result<CliExit> {

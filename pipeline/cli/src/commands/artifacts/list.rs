@@ -17,6 +17,8 @@ struct ArtifactListRow {
     bytes: u64,
     stage_digest: Option<Digest>,
     digest: Digest,
+    /// Number of notes about the artifact and its rows.
+    notes: usize,
 }
 
 /// Prints every output that the stages of a run published or took from the cache.
@@ -24,6 +26,7 @@ pub fn run(session: &AppSession, run: &str, format: OutputFormat) -> Result<CliE
     let rows = session.block_on(async {
         let run = find::run(&session.store, run).await?;
         let view = find::view(&session.store, &run).await?;
+        let notes = session.store.notes().await?;
         let rows = view.stages.iter().flat_map(|stage| {
             stage.outputs.iter().map(|(port, output)| ArtifactListRow {
                 artifact: format!("{run}/{}/{port}", stage.stage.0),
@@ -32,6 +35,7 @@ pub fn run(session: &AppSession, run: &str, format: OutputFormat) -> Result<CliE
                 bytes: output.size,
                 stage_digest: stage.digest.clone(),
                 digest: output.digest.clone(),
+                notes: notes.get(&output.digest).map_or(0, Vec::len),
             })
         });
         Ok(rows.collect::<Vec<_>>())
@@ -48,10 +52,15 @@ pub fn run(session: &AppSession, run: &str, format: OutputFormat) -> Result<CliE
                     r.digest.short().into(),
                 ]
             };
-            print_text(&table(
-                &["artifact", "kind", "rows", "size", "digest"],
-                &rows.iter().map(cells).collect::<Vec<_>>(),
-            ));
+            let mut header = vec!["artifact", "kind", "rows", "size", "digest"];
+            let mut lines: Vec<Vec<String>> = rows.iter().map(cells).collect();
+            if rows.iter().any(|row| row.notes > 0) {
+                header.push("notes");
+                let count =
+                    |row: &ArtifactListRow| if row.notes == 0 { "-".to_string() } else { row.notes.to_string() };
+                lines.iter_mut().zip(&rows).for_each(|(line, row)| line.push(count(row)));
+            }
+            print_text(&table(&header, &lines));
         }
     }
     Ok(CliExit::Done)

@@ -6,16 +6,10 @@ use crate::exit::CliExit;
 use crate::output::human::{print_lines, print_raw};
 use crate::session::AppSession;
 use std::path::PathBuf;
-use trainyard_app::query_process::{AnswerFormat, QueryRequest, host};
-use trainyard_app::{ScratchFolder, machine};
+use trainyard_app::ScratchFolder;
+use trainyard_app::query_process::{AnswerFormat, QueryRequest, host, tables_of, usual_memory};
 use trainyard_core::{Error, Result};
-use trainyard_query::table_names;
 use trainyard_views::find;
-
-/// Name of the command's artifact in statements.
-const SELF: &str = "self";
-/// Memory limit of a statement if the memory of this machine is unknown.
-const MEMORY: u64 = 4 << 30;
 
 /// Runs the statement and prints its result. `args.words` are the artifact and the statement.
 pub fn run(session: &AppSession, args: &QueryArgs, format: OutputFormat) -> Result<CliExit> {
@@ -43,37 +37,17 @@ pub fn run(session: &AppSession, args: &QueryArgs, format: OutputFormat) -> Resu
     Ok(CliExit::Done)
 }
 
-/// Fetches the artifact of the command, which is `self`, and those that the statement names; the former only if the
-/// statement reads it, or reads no artifact. Returns the folder, name and file of each.
+/// Fetches the tables that a statement reads. Returns the folder, name and file of each.
 fn fetch_tables(
     session: &AppSession,
     artifact: &str,
     statement: &str,
 ) -> Result<Vec<(ScratchFolder, (String, PathBuf))>> {
-    let table = |name: &str, artifact: &str| -> Result<_> {
-        let found = session.block_on(find::artifact(&session.store, artifact))?;
-        let (folder, path) = fetch::table(session, artifact, &found)?;
-        Ok((folder, (name.to_string(), path)))
-    };
-    let named = table_names(statement)?;
-    let others: Vec<&String> = named.iter().filter(|name| name.contains('/')).collect();
-    let reads_self = named.iter().any(|name| name.eq_ignore_ascii_case(SELF));
-    let mut tables = Vec::new();
-    if reads_self || others.is_empty() {
-        tables.push(table(SELF, artifact)?);
-    } else {
-        session.block_on(find::artifact(&session.store, artifact))?;
-    }
-    for name in others {
-        tables.push(table(name, name)?);
-    }
-    Ok(tables)
-}
-
-/// Returns half of this machine's memory, or [`MEMORY`] if it is unknown.
-fn usual_memory() -> u64 {
-    match machine::memory() {
-        0 => MEMORY,
-        all => all / 2,
-    }
+    session.block_on(find::artifact(&session.store, artifact))?;
+    let fetched = tables_of(artifact, statement)?.into_iter().map(|(name, artifact)| {
+        let found = session.block_on(find::artifact(&session.store, &artifact))?;
+        let (folder, path) = fetch::table(session, &artifact, &found)?;
+        Ok((folder, (name, path)))
+    });
+    fetched.collect()
 }

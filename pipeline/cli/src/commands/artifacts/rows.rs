@@ -5,16 +5,26 @@ use crate::args::OutputFormat;
 use crate::exit::CliExit;
 use crate::output::conversation;
 use crate::output::human::{print_json, print_text};
+use crate::output::notes;
+use crate::output::shell;
 use crate::session::AppSession;
+use arrow_schema::DataType;
 use serde_json::{Value, json};
-use trainyard_core::{Error, Result};
+use std::collections::HashSet;
+use trainyard_core::{ArtifactKind, Error, Result};
 use trainyard_query::filter_mask;
-use trainyard_tables::{TableSource, columns_as_json, read_schema, row_count, rows_as_json};
-use trainyard_views::find;
+use trainyard_tables::{
+    ReadSlice, TableSource, columns_as_json, find_texts, part_as_json, read_schema, row_count, rows_as_json,
+};
+use trainyard_views::annotations::{self, NoteRow};
+use trainyard_views::find::{self, ResolvedOutput};
 use trainyard_views::table;
 
 /// Columns that identify a row, in order of preference: `rollout` is the id of a row of `results`.
 const ID_COLUMNS: [&str; 2] = ["id", "rollout"];
+
+/// Maximum rows among whose ids one like an unknown id is searched.
+const NEAR_ROWS: usize = 100_000;
 
 /// Selection of rows.
 pub enum RowSelector<'a> {
@@ -31,20 +41,37 @@ pub enum RowSelector<'a> {
 pub fn run(session: &AppSession, artifact: &str, rows: &RowSelector<'_>, format: OutputFormat) -> Result<CliExit> {
     let found = session.block_on(find::artifact(&session.store, artifact))?;
     let table = session.block_on(table::open(&session.store, artifact, &found))?;
+    let notes = session.block_on(annotations::notes_of(&session.store, &found.output().digest))?;
     let position = match rows {
-        RowSelector::Where(condition, limit) => return print_matching(&table, condition, *limit, format),
+        RowSelector::Where(condition, limit) => return print_matching(&table, condition, *limit, &notes, format),
         RowSelector::Position(position) => *position,
         RowSelector::Id(id) => position_of(artifact, &table, id)?,
     };
     let cells = row_at(artifact, &table, position)?;
     match format {
         OutputFormat::Json => print_json(&cells)?,
-        OutputFormat::Text => print_text(&conversation::row(&cells)),
+        OutputFormat::Text => {
+            let next = next_command(artifact, &found, &cells).map(|next| format!("\n\nnext: {next}"));
+            let (row, notes) = (conversation::row(&cells), notes::below_row(&notes, position));
+            print_text(&format!("{row}{notes}{}", next.unwrap_or_default()));
+        }
     }
     Ok(CliExit::Done)
 }
 
-fn row_at(artifact: &str, table: &TableSource, position: usize) -> Result<Value> {
+/// Returns the command that shows the conversation of a result: the trajectory that its `rollout` names, in another
+/// output of the stage.
+fn next_command(artifact: &str, found: &ResolvedOutput, cells: &Value) -> Option<String> {
+    let rollout = cells.get("rollout").and_then(Value::as_str)?;
+    let outputs = &found.manifest.outputs;
+    let (port, _) = outputs.iter().find(|(_, output)| output.kind == ArtifactKind::Trajectories)?;
+    let (stage, _) = artifact.rsplit_once('/')?;
+    let trajectories = shell::word(&format!("{stage}/{port}"));
+    Some(format!("trainyard artifacts show {trajectories} --id {}", shell::word(rollout)))
+}
+
+/// Reads a row. Errors: invalid (no such row), those of reading the table.
+pub fn row_at(artifact: &str, table: &TableSource, position: usize) -> Result<Value> {
     let found = rows_as_json(table, position, 1)?.pop();
     let rows = row_count(table)?;
     found.ok_or_else(|| {
@@ -63,17 +90,33 @@ pub fn position_of(artifact: &str, table: &TableSource, id: &str) -> Result<usiz
             names.join(", ")
         )));
     };
-    let rows = columns_as_json(table, &[column])?;
-    let ids: Vec<String> = rows.iter().map(|row| conversation::plain(&row[column])).collect();
-    ids.iter().position(|known| known == id).ok_or_else(|| {
-        let known: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let count = format!("`--row N` takes a position from 0 to {}", ids.len().saturating_sub(1));
-        let help = find::near_ids(id, &known).map_or(count.clone(), |near| format!("{near}; {count}"));
-        Error::invalid(format!("{artifact} has no row with the {column} `{id}`: it has {} rows", ids.len())).help(help)
-    })
+    let is_text = schema.field_with_name(column).is_ok_and(|field| field.data_type() == &DataType::Utf8);
+    let found = if is_text {
+        find_texts(table, &[column], &HashSet::from([id.to_string()]), 1)?.first().map(|found| found.row)
+    } else {
+        columns_as_json(table, &[column])?.iter().position(|row| conversation::plain(&row[column]) == id)
+    };
+    found.ok_or_else(|| unknown_id(artifact, table, column, id).unwrap_or_else(|error| error))
 }
 
-fn print_matching(table: &TableSource, condition: &str, limit: usize, format: OutputFormat) -> Result<CliExit> {
+/// Returns the error of an id that no row has. Errors: those of reading the table.
+fn unknown_id(artifact: &str, table: &TableSource, column: &str, id: &str) -> Result<Error> {
+    let part = ReadSlice { limit: Some(NEAR_ROWS), columns: Some(&[column.to_string()]), ..ReadSlice::default() };
+    let ids: Vec<String> = part_as_json(table, &part)?.iter().map(|row| conversation::plain(&row[column])).collect();
+    let known: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let rows = row_count(table)?;
+    let count = format!("`--row N` takes a position from 0 to {}", rows.saturating_sub(1));
+    let help = find::near_ids(id, &known).map_or(count.clone(), |near| format!("{near}; {count}"));
+    Ok(Error::invalid(format!("{artifact} has no row with the {column} `{id}`: it has {rows} rows")).help(help))
+}
+
+fn print_matching(
+    table: &TableSource,
+    condition: &str,
+    limit: usize,
+    notes: &[NoteRow],
+    format: OutputFormat,
+) -> Result<CliExit> {
     let mask = filter_mask(table, condition)?;
     let matching: Vec<usize> = mask.iter().enumerate().filter(|(_, is_kept)| **is_kept).map(|(at, _)| at).collect();
     let mut shown = Vec::new();
@@ -86,15 +129,18 @@ fn print_matching(table: &TableSource, condition: &str, limit: usize, format: Ou
                 shown.iter().map(|(position, cells)| json!({"row": position, "cells": cells})).collect();
             print_json(&json!({"matching": matching.len(), "of": mask.len(), "rows": rows}))?;
         }
-        OutputFormat::Text => print_text(&matching_text(&shown, matching.len(), mask.len())),
+        OutputFormat::Text => print_text(&matching_text(&shown, notes, matching.len(), mask.len())),
     }
     Ok(CliExit::Done)
 }
 
-fn matching_text(shown: &[(usize, Value)], matching: usize, of: usize) -> String {
+fn matching_text(shown: &[(usize, Value)], notes: &[NoteRow], matching: usize, of: usize) -> String {
     let rows: String = shown
         .iter()
-        .map(|(position, cells)| format!("════ row {position}\n{}\n\n", conversation::row(cells)))
+        .map(|(position, cells)| {
+            let notes = notes::below_row(notes, *position);
+            format!("════ row {position}\n{}{notes}\n\n", conversation::row(cells))
+        })
         .collect();
     let more = if shown.len() < matching {
         format!("; the first {} are shown, and `--rows N` shows more", shown.len())
@@ -140,12 +186,12 @@ mod tests {
     #[test]
     fn matching_rows_are_counted() {
         let rows = [(3, json!({"id": "a"})), (7, json!({"id": "b"}))];
-        let text = matching_text(&rows, 2, 10);
+        let text = matching_text(&rows, &[], 2, 10);
         assert_eq!(text, "════ row 3\nid: a\n\n════ row 7\nid: b\n\n2 of 10 rows match");
         assert!(
-            matching_text(&rows, 5, 10)
+            matching_text(&rows, &[], 5, 10)
                 .ends_with("5 of 10 rows match; the first 2 are shown, and `--rows N` shows more")
         );
-        assert_eq!(matching_text(&[], 0, 10), "0 of 10 rows match");
+        assert_eq!(matching_text(&[], &[], 0, 10), "0 of 10 rows match");
     }
 }

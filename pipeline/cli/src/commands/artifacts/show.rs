@@ -1,10 +1,12 @@
 //! Shows one artifact: its producer, inputs, files, columns under their names in SQL, and a preview, all from the
-//! manifest.
+//! manifest; of models and reports also their content.
 
+use super::content::Content;
 use crate::args::OutputFormat;
 use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text, table};
 use crate::output::metrics::row_text;
+use crate::output::notes::below;
 use crate::session::AppSession;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +14,7 @@ use std::fmt::Write as _;
 use trainyard_core::artifact::{ColumnStats, TableSummary};
 use trainyard_core::units::format_size;
 use trainyard_core::{Comparison, Result};
+use trainyard_views::annotations;
 use trainyard_views::find::{self, ResolvedOutput};
 
 /// Column with further columns of imported rows, as JSON text.
@@ -28,26 +31,35 @@ pub struct Shown {
     pub metrics: bool,
 }
 
-/// Prints an output as its manifest describes it.
+/// Prints an output as its manifest describes it, and the content of a model or report.
 pub fn run(session: &AppSession, artifact: &str, shown: Shown, format: OutputFormat) -> Result<CliExit> {
-    let found = session.block_on(find::artifact(&session.store, artifact))?;
+    let (found, content, notes) = session.block_on(async {
+        let found = find::artifact(&session.store, artifact).await?;
+        let content = Content::read(&session.store, &found).await?;
+        let notes = annotations::notes_of(&session.store, &found.output().digest).await?;
+        Ok((found, content, notes))
+    })?;
     match format {
         OutputFormat::Json => {
             let manifest = &found.manifest;
-            print_json(&json!({
+            let mut document = json!({
                 "stage_digest": manifest.stage_digest, "generation": manifest.generation, "kind": manifest.kind,
                 "config": manifest.config, "inputs": manifest.inputs, "metrics": manifest.metrics,
                 "comparisons": manifest.comparisons, "provenance": manifest.provenance, "measured": manifest.measured,
-                "output": found.output(),
-            }))?;
+                "output": found.output(), "notes": notes,
+            });
+            if let Some(document) = document.as_object_mut() {
+                content.add_to(document);
+            }
+            print_json(&document)?;
         }
-        OutputFormat::Text => print_text(&text(&found, shown)),
+        OutputFormat::Text => print_text(&format!("{}{}", text(&found, &content, shown), below(&notes))),
     }
     Ok(CliExit::Done)
 }
 
-/// Formats the page of an artifact, with its rows first.
-fn text(found: &ResolvedOutput, shown: Shown) -> String {
+/// Formats the page of an artifact, with its rows or its content first.
+fn text(found: &ResolvedOutput, content: &Content, shown: Shown) -> String {
     let (manifest, output) = (&found.manifest, found.output());
     let mut text = format!("{} of {} {} ({})", found.port, manifest.kind, manifest.stage_digest.short(), output.kind);
     if let Some(summary) = &output.table {
@@ -55,6 +67,9 @@ fn text(found: &ResolvedOutput, shown: Shown) -> String {
         text.push_str("\n\n`--row N`, `--id ID` and `--where EXPRESSION` print rows in full");
         columns(&mut text, summary);
         text.push('\n');
+    }
+    if let Some(content) = content.text().filter(|content| !content.is_empty()) {
+        let _ = writeln!(text, "\n\n{content}");
     }
     let by = &manifest.provenance;
     let _ = writeln!(text, "\nmade by run {} stage {} attempt {}", by.run, by.stage, by.attempt);

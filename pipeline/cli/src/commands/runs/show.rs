@@ -7,6 +7,7 @@ use crate::output::human::{json, print_raw, print_text};
 use crate::output::live::LivePage;
 use crate::output::runs::{self, StageProgress, state_text};
 use crate::session::AppSession;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use trainyard_core::{Clock, Result, RunId, StageKey, SystemClock};
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_runtime::progress::read_progress;
 use trainyard_runtime::resume;
-use trainyard_views::find;
+use trainyard_views::{annotations, find};
 
 /// Interval at which `--watch` reads the journal and the progress.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
@@ -24,10 +25,11 @@ const PIPED_EVERY: Duration = Duration::from_secs(10);
 /// Prints the page of a run; with `watch`, until the run is over.
 pub fn show(session: &AppSession, name: &str, watch: bool, format: OutputFormat) -> Result<CliExit> {
     let clock = SystemClock::new();
-    let (run, (mut view, mut journal)) = session.block_on(async {
+    let (run, (mut view, mut journal), tags) = session.block_on(async {
         let run = find::run(&session.store, name).await?;
         let opened = resume::open_run(&session.store, &run).await?;
-        Ok((run, opened))
+        let tags = annotations::tags_of(&session.store, &run).await?;
+        Ok((run, opened, tags))
     })?;
     let mut printer = match format {
         OutputFormat::Json => PagePrinter::Json(String::new()),
@@ -36,7 +38,7 @@ pub fn show(session: &AppSession, name: &str, watch: bool, format: OutputFormat)
     };
     loop {
         let progress = session.block_on(read_progress(&session.store, &run, &view))?;
-        printer.print(&run, &view, &progress, &clock)?;
+        printer.print(&run, &view, &tags, &progress, &clock)?;
         if !watch || view.finished.is_some() {
             return Ok(CliExit::Done);
         }
@@ -56,11 +58,22 @@ enum PagePrinter {
 }
 
 impl PagePrinter {
-    fn print(&mut self, run: &RunId, view: &RunView, progress: &StageProgress, clock: &dyn Clock) -> Result<()> {
-        let page = || runs::text(run, view, progress, clock);
+    fn print(
+        &mut self,
+        run: &RunId,
+        view: &RunView,
+        tags: &[String],
+        progress: &StageProgress,
+        clock: &dyn Clock,
+    ) -> Result<()> {
+        let page = || runs::with_tags(&runs::text(run, view, progress, clock), tags);
         match self {
             Self::Json(last) => {
-                let document = json(&runs::json(run, view, progress, clock)?)?;
+                let mut value = runs::json(run, view, progress, clock)?;
+                if !tags.is_empty() {
+                    value["tags"] = json!(tags);
+                }
+                let document = json(&value)?;
                 if document != *last {
                     print_raw(&document);
                     *last = document;

@@ -4,7 +4,7 @@ use super::nodes::{self, RayNode};
 use super::options::RayOptions;
 use super::outcome;
 use super::resources::{CPU, GPU, MEMORY, RayResources};
-use crate::executors::{AttemptExit, AttemptState, AttemptTask, Launcher, MARK};
+use crate::executors::{AttemptExit, AttemptState, AttemptTask, Launcher};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub(super) struct RayJobTemplate {
     pub(super) variables: BTreeMap<String, String>,
     /// Runtime environment; its variables are in `variables`.
     pub(super) runtime_env: Map<String, Value>,
+    /// Whether attempts without GPUs see none.
+    pub(super) hide_gpus: bool,
 }
 
 impl RayJobTemplate {
@@ -50,7 +52,7 @@ impl RayJobTemplate {
         }
         variables.extend(options.variables()?);
         let command = std::iter::once(program).chain(arguments).collect();
-        Ok(Self { command, variables, runtime_env: options.runtime_env.clone() })
+        Ok(Self { command, variables, runtime_env: options.runtime_env.clone(), hide_gpus: options.hide_gpus })
     }
 }
 
@@ -59,7 +61,7 @@ impl<'a> RayJobRequest<'a> {
     pub(super) fn new(template: &RayJobTemplate, task: &AttemptTask, request: &'a RayResources) -> Self {
         let url = task.url();
         let mut runtime_env = template.runtime_env.clone();
-        runtime_env.insert("env_vars".into(), variables(template, task, &url, request).into_iter().collect());
+        runtime_env.insert("env_vars".into(), variables(template, task, request).into_iter().collect());
         Self {
             submission_id: task.key(),
             entrypoint: entrypoint(&template.command, &url),
@@ -73,20 +75,14 @@ impl<'a> RayJobRequest<'a> {
     }
 }
 
-fn variables(
-    template: &RayJobTemplate,
-    task: &AttemptTask,
-    url: &str,
-    request: &RayResources,
-) -> BTreeMap<String, String> {
+fn variables(template: &RayJobTemplate, task: &AttemptTask, request: &RayResources) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     // Numeric libraries read these variables at process start.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         variables.insert(name.to_string(), task.spec.resources.cpus.to_string());
     }
     variables.extend(template.variables.clone());
-    variables.insert(MARK.into(), url.into());
-    if request.get(GPU) == 0.0 {
+    if template.hide_gpus && request.get(GPU) == 0.0 {
         // Ray hides GPUs only from jobs that request some.
         variables.insert("CUDA_VISIBLE_DEVICES".into(), String::new());
     }

@@ -28,6 +28,10 @@ pub struct RayOptions {
     /// Environment variables of the attempts. Visible to all users of the dashboard: no secrets here.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// Whether an attempt that requests no GPUs sees none (`CUDA_VISIBLE_DEVICES` is empty), instead of all GPUs of its
+    /// machine.
+    #[serde(default = "default_hide_gpus")]
+    pub hide_gpus: bool,
     /// Whether the machines of the cluster see the files of this machine under the same paths. If not, sources are
     /// uploaded to the store.
     #[serde(default)]
@@ -39,6 +43,10 @@ pub struct RayOptions {
     /// Poll interval of the jobs.
     #[serde(default = "default_poll")]
     pub poll: String,
+}
+
+fn default_hide_gpus() -> bool {
+    true
 }
 
 fn default_poll() -> String {

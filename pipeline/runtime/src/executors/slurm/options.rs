@@ -42,6 +42,10 @@ pub struct SlurmOptions {
     /// job.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub setup: String,
+    /// Whether an attempt that requests no GPUs sees none (`CUDA_VISIBLE_DEVICES` is empty), instead of all GPUs of its
+    /// node where the site does not confine jobs to their devices. Flags under `extra` that request GPUs count as a
+    /// request.
+    pub hide_gpus: bool,
     /// Variables of the attempt's environment. They are written into the job's script, which other users may be able to
     /// read: no secrets. Jobs inherit the environment of the engine in any case.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -74,6 +78,7 @@ impl Default for SlurmOptions {
             nodelist: None,
             exclude: None,
             setup: String::new(),
+            hide_gpus: true,
             environment: BTreeMap::new(),
             extra: Vec::new(),
             shared_filesystem: true,
@@ -178,7 +183,7 @@ mod tests {
     fn no_option_is_required() {
         assert_eq!(checked(json!({})), Ok(()));
         let text = serde_json::to_value(SlurmOptions::default()).unwrap();
-        assert_eq!(text, json!({"gres": "gpu", "shared_filesystem": true, "poll": "5s"}));
+        assert_eq!(text, json!({"gres": "gpu", "hide_gpus": true, "shared_filesystem": true, "poll": "5s"}));
     }
 
     #[test]

@@ -16,9 +16,9 @@ const NAME: usize = 80;
 pub(super) struct JobShape {
     pub nodes: usize,
     pub cpus: u32,
-    memory: u64,
-    gpus: usize,
-    timeout: Option<Duration>,
+    pub memory: u64,
+    pub gpus: usize,
+    pub timeout: Option<Duration>,
 }
 
 impl JobShape {

@@ -14,6 +14,9 @@ use trainyard_core::{Error, ErrorKind};
 /// controller.
 const MISSED_POLLS: u32 = 3;
 
+/// Slurm's word for a job whose machines went to another job.
+const PREEMPTED: &str = "PREEMPTED";
+
 /// Facts about a job that Slurm's current record lacks and this process remembers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JobHistory {
@@ -38,7 +41,7 @@ pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log
     known.missed = 0;
     let keep = |state| JobVerdict { state, remove: false };
     let remove = |error| JobVerdict { state: AttemptState::Ended(failed(error)), remove: true };
-    let requeued = || remove(lost(id, "Slurm requeued it (preempted, or its node failed)"));
+    let requeued = || remove(lost(id, "Slurm requeued it (preempted, or its node failed)").by_preemption());
     let nodes = if record.nodes.is_empty() { String::new() } else { format!(" on {}", record.nodes) };
     if known.cancel_requested && record.state.is_over() {
         return keep(AttemptState::Ended(AttemptExit::cancelled()));
@@ -78,7 +81,10 @@ pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log
             let error = Error::cancelled(format!("Slurm job {id} was cancelled{by}, not by this run"));
             return keep(AttemptState::Ended(AttemptExit::with_error(AttemptOutcome::Cancelled, error)));
         }
-        JobState::Lost(word) => lost(id, &format!("{}{nodes}", in_words(word))),
+        JobState::Lost(word) => {
+            let error = lost(id, &format!("{}{nodes}", in_words(word)));
+            if *word == PREEMPTED { error.by_preemption() } else { error }
+        }
     };
     keep(AttemptState::Ended(failed(error)))
 }
@@ -137,7 +143,7 @@ fn of_exit(id: JobId, record: &SlurmRecord, nodes: &str, log: &str) -> Error {
 
 fn in_words(word: &str) -> &'static str {
     match word {
-        "PREEMPTED" => "it was preempted for a job of higher priority",
+        PREEMPTED => "it was preempted for a job of higher priority",
         "NODE_FAIL" => "its node failed",
         "BOOT_FAIL" => "its node did not boot",
         _ => "its cluster revoked it",
@@ -194,6 +200,14 @@ mod tests {
             assert_eq!((found.0, found.1, verdict.remove), (outcome, kind, false), "{job}: {}", found.2);
             assert!(found.2.contains(part) && found.2.contains(&format!("job {job}")), "{job}: {}", found.2);
         }
+        let preempted = |job: &str| {
+            let record = find(&records, id(job)).unwrap();
+            let AttemptState::Ended(ended) = judge(id(job), record, &mut JobHistory::default(), "").state else {
+                panic!()
+            };
+            ended.error.unwrap().preempted
+        };
+        assert_eq!(["17", "6_1", "10", "1"].map(preempted), [true, false, false, false]);
         let well = judge(id("2"), find(&records, id("2")).unwrap(), &mut JobHistory::default(), "");
         assert_eq!(well.state, AttemptState::Ended(AttemptExit::succeeded_unread()));
     }
@@ -223,6 +237,10 @@ mod tests {
             let verdict = of_line(lines[1], &mut known);
             assert!(verdict.remove, "{lines:?}: {verdict:?}");
             assert_eq!(over(&verdict).0, AttemptOutcome::Lost);
+            let AttemptState::Ended(AttemptExit { error: Some(error), .. }) = verdict.state else {
+                panic!("{lines:?}")
+            };
+            assert!(error.preempted, "it uses up no retry: {error}");
         }
     }
 

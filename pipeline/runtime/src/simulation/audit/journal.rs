@@ -1,5 +1,5 @@
-//! Checks one run's journal as batches arrive: one gapless chain, one writer per epoch, increasing attempt numbers, and
-//! no start after a cancel.
+//! Checks one run's journal as batches arrive: one gapless chain, one writer per epoch, increasing attempt numbers,
+//! no start after a cancel, and no stage that fails because it was preempted.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +74,9 @@ impl Journal {
                     wrong.push(format!("attempt {attempt} of {stage} was started again"));
                 }
                 self.started.insert((stage.clone(), *attempt));
+            }
+            Event::StageFailed { stage, error } if error.preempted => {
+                wrong.push(format!("{stage} failed because it was preempted, which uses up no retry"));
             }
             _ => {}
         }

@@ -2,10 +2,10 @@
 
 use super::Ledger;
 use crate::simulation::process::{Population, Process, Time};
-use serde_json::{Value, json};
+use crate::tests::attempt_spec;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{Event, EventRecord, GrantSummary, RunOutcome};
 use trainyard_core::{Digest, RunId, StageKey};
 use trainyard_store::{JournalWriter, Store, StoreOptions, layout};
@@ -114,11 +114,7 @@ async fn broken_chain_and_duplicate_epoch_are_reported() {
 
 #[tokio::test]
 async fn unjournaled_attempts_are_reported() {
-    let spec = json!({
-        "format": 1, "workflow": "w", "run": run(), "stage": "a", "attempt": 1, "stage_digest": Digest::of(b"a"),
-        "kind": "test", "kind_version": 1, "config": null, "inputs": {}, "outputs": {}, "resources": {"cpus": 1},
-    });
-    let spec: AttemptSpec = serde_json::from_value(spec).unwrap();
+    let spec = attempt_spec();
     let (mut ledger, process) = (Ledger::default(), process());
     assert!(ledger.submits(&process, &spec)[0].contains("before its journal records it"));
     for (name, bytes) in batches(&[("w", vec![started(1)])]).await {

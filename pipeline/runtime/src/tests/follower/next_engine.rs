@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// Starts an engine, and kills it once its attempt has a handle.
+async fn kill_engine(bench: &Bench, cluster: &Arc<Cluster>) {
+    let engine = bench.engine(cluster, options());
+    wait_for(|| !bench.handles().is_empty()).await;
+    engine.abort();
+    let _ = engine.await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn executor_log_is_appended_when_the_attempt_left_none() {
     let bench = Bench::new().await;
@@ -22,10 +30,7 @@ async fn executor_log_is_appended_when_the_attempt_left_none() {
 #[tokio::test(start_paused = true)]
 async fn next_engine_reattaches_by_handle() {
     let bench = Bench::new().await;
-    let cluster = Cluster::new(|job| async move {
-        job.runs_for(300).await;
-        job.succeeds().await;
-    });
+    let cluster = Cluster::succeeding_after(300);
     let first = bench.engine(&cluster, options());
     wait_for(|| !bench.handles().is_empty()).await;
     seconds(60).await;
@@ -46,10 +51,7 @@ async fn next_engine_reattaches_by_handle() {
 #[tokio::test(start_paused = true)]
 async fn attempt_without_journaled_handle_is_found_by_key() {
     let bench = Bench::new().await;
-    let cluster = Cluster::new(|job| async move {
-        job.runs_for(300).await;
-        job.succeeds().await;
-    });
+    let cluster = Cluster::succeeding_after(300);
     cluster.inner().mute = true;
     let first = bench.engine(&cluster, options());
     wait_for(|| !cluster.inner().submissions.is_empty()).await;
@@ -76,10 +78,7 @@ async fn unknown_attempt_is_judged_by_its_final_objects() {
                 job.succeeds().await;
             }
         });
-        let first = bench.engine(&cluster, options());
-        wait_for(|| !bench.handles().is_empty()).await;
-        first.abort();
-        let _ = first.await;
+        kill_engine(&bench, &cluster).await;
         seconds(100).await;
         cluster.forget();
         let second = bench.next(&cluster).await;
@@ -96,10 +95,7 @@ async fn attempt_ended_by_its_lease_costs_no_retry() {
             job.runs_for(30).await;
             if job.task.spec.attempt == 1 { job.is_unwanted().await } else { job.succeeds().await }
         });
-        let first = bench.engine(&cluster, options());
-        wait_for(|| !bench.handles().is_empty()).await;
-        first.abort();
-        let _ = first.await;
+        kill_engine(&bench, &cluster).await;
         seconds(100).await;
         if !known {
             cluster.forget();
@@ -114,14 +110,8 @@ async fn attempt_ended_by_its_lease_costs_no_retry() {
 #[tokio::test(start_paused = true)]
 async fn next_engine_waits_while_the_attempt_sends_heartbeats() {
     let bench = Bench::new().await;
-    let cluster = Cluster::new(|job| async move {
-        job.runs_for(3_000).await;
-        job.succeeds().await;
-    });
-    let first = bench.engine(&cluster, options());
-    wait_for(|| !bench.handles().is_empty()).await;
-    first.abort();
-    let _ = first.await;
+    let cluster = Cluster::succeeding_after(3_000);
+    kill_engine(&bench, &cluster).await;
     // More than ten minutes, with delays of half a minute.
     cluster.inner().away = 40;
     let second = bench.next(&cluster).await;
@@ -134,10 +124,7 @@ async fn next_engine_waits_while_the_attempt_sends_heartbeats() {
 #[tokio::test(start_paused = true)]
 async fn fenced_engine_leaves_attempts_to_the_next() {
     let bench = Bench::new().await;
-    let cluster = Cluster::new(|job| async move {
-        job.runs_for(300).await;
-        job.succeeds().await;
-    });
+    let cluster = Cluster::succeeding_after(300);
     let first = bench.engine(&cluster, options());
     wait_for(|| !bench.handles().is_empty()).await;
     let second = bench.next(&cluster).await;
@@ -162,10 +149,7 @@ async fn sources_are_stored_before_the_attempt() {
     std::fs::write(&file, "print(1)").unwrap();
     let planned = digest_path(&file).unwrap();
     let bench = Bench::new().await;
-    let cluster = Cluster::new(|job| async move {
-        job.runs_for(20).await;
-        job.succeeds().await;
-    });
+    let cluster = Cluster::succeeding_after(20);
     let summary = bench.run(&cluster, vec![reads(&file, planned.clone())]).await;
     assert_eq!(summary.ending, SUCCEEDED);
     let spec = bench.store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
 use trainyard_api::PartOptions;
+use trainyard_api::filter_tables::NEAR_DUPLICATE;
 use trainyard_core::{OptionProblem, Result};
 
 /// Rejects rows that nearly repeat an earlier kept row.
@@ -114,7 +115,7 @@ impl RulePass for NearPass<'_> {
             verdicts.push(match self.nearest(sketch)? {
                 Some((row, similarity)) => {
                     let detail = format!("of {} ({similarity:.3})", self.ids.get(row));
-                    RuleVerdict::reject("near_duplicate", detail)
+                    RuleVerdict::reject(NEAR_DUPLICATE, detail)
                 }
                 None => {
                     // A row without words has no bands and is never compared.

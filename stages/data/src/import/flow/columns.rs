@@ -86,7 +86,7 @@ fn read_number(name: &str, cell: &mut Value, format: &dyn ImportFormat) {
 
 /// Returns the rows of a file. If the file cannot be opened, the only item is the error.
 pub fn rows(file: &ImportFile) -> RowIter {
-    open(&file.path).unwrap_or_else(|e| Box::new(std::iter::once(Err(e))))
+    open(&file.path, file.max_bytes).unwrap_or_else(|e| Box::new(std::iter::once(Err(e))))
 }
 
 fn missing_column(name: &str, column: &str, known: &str) -> Error {

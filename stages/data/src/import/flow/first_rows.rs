@@ -49,7 +49,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.jsonl");
         std::fs::write(&path, text).unwrap();
-        let files = [ImportFile { path, name: "rows.jsonl".into() }];
+        let files = [ImportFile::new(path, "rows.jsonl".into())];
         let renamed = renamed.iter().map(|(name, own)| ((*name).to_string(), (*own).to_string())).collect();
         FirstRows::read(&files, Some(format(name).unwrap()), &[], &renamed).unwrap()
     }

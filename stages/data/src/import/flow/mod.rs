@@ -130,7 +130,7 @@ impl ImportState<'_, '_> {
     /// Reads a file, writing one chunk while the next one is converted.
     fn file(&mut self, number: usize, tables: &mut ImportTables) -> Result<()> {
         let import = self.import;
-        let path = &self.files[number].path;
+        let ImportFile { path, max_bytes, .. } = &self.files[number];
         let file = OpenFile {
             number,
             files: self.files,
@@ -138,7 +138,7 @@ impl ImportState<'_, '_> {
             renamed: &import.reading.columns,
             convert: import.format.open(path, import.reading)?,
         };
-        let mut rows = open(path)?;
+        let mut rows = open(path, *max_bytes)?;
         let mut piece = import.next_chunk(&file, &mut rows)?;
         while let Some(converted) = piece {
             let full = self.select(converted, tables)?;

@@ -46,7 +46,7 @@ impl<'a> Quarantine<'a> {
     /// Rejects a row and returns its row of the output `quarantine`. Errors: data, if the options permit no unreadable
     /// rows.
     pub fn refuse(&mut self, file: usize, line: usize, error: Error) -> Result<QuarantinedRow> {
-        let ImportFile { path, name } = &self.files[file];
+        let ImportFile { path, name, .. } = &self.files[file];
         let placed = format!("{} line {line}: {}", path.display(), error.message);
         if self.on_error == ImportErrorPolicy::Fail {
             return Err(error.help.into_iter().fold(Error::data(placed), Error::help));

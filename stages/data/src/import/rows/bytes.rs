@@ -1,6 +1,8 @@
 //! Opens files as streams of decompressed bytes.
 
+use super::limited::LimitedReader;
 use flate2::bufread::MultiGzDecoder;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,17 +23,22 @@ pub fn is_packed(start: &[u8]) -> bool {
     start.starts_with(&GZIP) || start.starts_with(&ZSTANDARD)
 }
 
-/// Opens a file that begins with `start`, and decompresses gzip and Zstandard.
-pub fn open_decompressed(path: &Path, start: &[u8]) -> Result<Bytes> {
+/// Opens a file that begins with `start`, and decompresses gzip and Zstandard. Reading fails beyond `max_bytes`
+/// decompressed bytes.
+pub fn open_decompressed(path: &Path, start: &[u8], max_bytes: u64) -> Result<Bytes> {
     let file = BufReader::with_capacity(BUFFER, File::open(path).map_err(|e| io_error(path, &e))?);
     Ok(if start.starts_with(&GZIP) {
-        Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file)))
+        limited(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file)), max_bytes)
     } else if start.starts_with(&ZSTANDARD) {
         let decoder = zstd::stream::read::Decoder::with_buffer(file).map_err(|e| read_error(path, &e))?;
-        Box::new(BufReader::with_capacity(BUFFER, decoder))
+        limited(BufReader::with_capacity(BUFFER, decoder), max_bytes)
     } else {
-        Box::new(file)
+        limited(file, max_bytes)
     })
+}
+
+fn limited(bytes: impl BufRead + Send + 'static, max_bytes: u64) -> Bytes {
+    Box::new(LimitedReader::new(bytes, max_bytes))
 }
 
 /// Skips a byte-order mark.
@@ -42,10 +49,17 @@ pub fn skip_mark(path: &Path, mut bytes: Bytes) -> Result<Bytes> {
     Ok(bytes)
 }
 
+/// Returns the error of a file with more decompressed bytes than allowed.
+pub fn too_large(path: &Path, reason: impl Display) -> Error {
+    Error::data(format!("{}: {reason}", path.display()))
+        .help("check where the file comes from, split it, or raise `max_file_bytes` of `data/import`")
+}
+
 /// Returns the error of a file whose bytes cannot be read.
 pub fn read_error(path: &Path, error: &std::io::Error) -> Error {
-    use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    use std::io::ErrorKind::{FileTooLarge, InvalidData, InvalidInput, Other, UnexpectedEof};
     match error.kind() {
+        FileTooLarge => too_large(path, error),
         InvalidData | InvalidInput | Other | UnexpectedEof => {
             Error::data(format!("{} is cut off or corrupt: {error}", path.display()))
                 .help("download or copy the file again")

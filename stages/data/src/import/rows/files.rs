@@ -1,6 +1,6 @@
 //! Lists the files that a source names, in an order that depends only on their names.
 
-use super::{DELIMITED_ENDINGS, ENDINGS};
+use super::{DELIMITED_ENDINGS, ENDINGS, MAX_FILE_BYTES};
 use crate::import::format::ImportFormat;
 use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
@@ -19,6 +19,19 @@ pub struct ImportFile {
     pub path: PathBuf,
     /// Path below the source, or name of the only file; in a data set of the hub, path in its repository.
     pub name: String,
+    /// Maximum bytes of the file after decompression.
+    pub max_bytes: u64,
+}
+
+impl ImportFile {
+    /// Creates a file with the default limit.
+    pub fn new(path: PathBuf, name: String) -> Self {
+        Self { path, name, max_bytes: MAX_FILE_BYTES }
+    }
+    /// Sets the maximum bytes of the file after decompression.
+    pub fn at_most(self, max_bytes: u64) -> Self {
+        Self { max_bytes, ..self }
+    }
 }
 
 /// Returns the files of a source: the file itself, the files that a pattern matches, or the files of a folder that
@@ -27,7 +40,7 @@ pub struct ImportFile {
 pub fn source_files(source: &Path, format: Option<&dyn ImportFormat>, split: &str) -> Result<Vec<ImportFile>> {
     if source.is_file() {
         let name = source.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        return Ok(vec![ImportFile { path: source.to_path_buf(), name }]);
+        return Ok(vec![ImportFile::new(source.to_path_buf(), name)]);
     }
     let (folder, names) = match Glob::of(source)? {
         // The files of a pattern that came with the attempt are in a folder that has the pattern's name.
@@ -42,7 +55,7 @@ pub fn source_files(source: &Path, format: Option<&dyn ImportFormat>, split: &st
     if names.is_empty() {
         return Err(nothing(source, format, split));
     }
-    Ok(names.into_iter().map(|name| ImportFile { path: folder.join(&name), name }).collect())
+    Ok(names.into_iter().map(|name| ImportFile::new(folder.join(&name), name)).collect())
 }
 
 /// Returns the files of a folder, sorted, that belong to a split: the file of the format if present, else files of rows
@@ -169,7 +182,7 @@ mod tests {
             ["a/x-1.jsonl", "a/x-10.jsonl", "a/x-2.jsonl", "b/x-3.jsonl"]
         );
         let one = shards.path().join("a/y.jsonl");
-        assert_eq!(source_files(&one, None, "x").unwrap(), [ImportFile { path: one.clone(), name: "y.jsonl".into() }]);
+        assert_eq!(source_files(&one, None, "x").unwrap(), [ImportFile::new(one.clone(), "y.jsonl".into())]);
     }
 
     #[test]

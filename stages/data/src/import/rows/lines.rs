@@ -25,6 +25,20 @@ impl LineReader {
         Self { max_bytes, ..self }
     }
 
+    /// Skips empty lines, of which a small archive may have billions.
+    fn skip_empty_lines(&mut self) -> std::io::Result<()> {
+        loop {
+            let seen = self.bytes.fill_buf()?;
+            let empty = seen.iter().take_while(|byte| **byte == b'\n').count();
+            let is_end = empty < seen.len() || seen.is_empty();
+            self.bytes.consume(empty);
+            self.line += empty;
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
     /// Returns the next line without its end, and whether the line was longer than its returned part; `None` at the end
     /// of the file.
     fn read(&mut self) -> std::io::Result<Option<(Vec<u8>, bool)>> {
@@ -56,9 +70,10 @@ impl Iterator for LineReader {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.ended {
+            let skipped = self.skip_empty_lines();
             let number = self.line;
             self.line += 1;
-            match self.read() {
+            match skipped.and_then(|()| self.read()) {
                 Ok(None) => self.ended = true,
                 Ok(Some((_, true))) => {
                     let reason = format!("longer than {} bytes", self.max_bytes);

@@ -6,8 +6,10 @@
 //! damage after which reading cannot continue.
 
 mod bytes;
+mod decoded;
 mod delimited;
 pub mod files;
+mod limited;
 mod lines;
 mod list;
 mod open;
@@ -24,6 +26,8 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use trainyard_tables::json::{CellLimits, row_as_json};
 
+/// Default maximum bytes of a file after decompression.
+pub const MAX_FILE_BYTES: u64 = 16 << 30;
 /// Maximum bytes of a row. A longer one is skipped and reported.
 const MOST_BYTES: usize = 256 << 20;
 

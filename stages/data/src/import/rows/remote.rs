@@ -29,7 +29,7 @@ pub fn remote_files(
         go_on()?;
         let listed = files.iter().find(|file| file.name == name).cloned();
         let listed = listed.unwrap_or_else(|| HubFile::named(name.clone()));
-        Ok(ImportFile { path: hub.fetch(&location, &listed)?, name })
+        Ok(ImportFile::new(hub.fetch(&location, &listed)?, name))
     };
     names.into_iter().map(fetch).collect()
 }

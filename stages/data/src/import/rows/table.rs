@@ -1,10 +1,13 @@
 //! Reads files by columns: Parquet, and JSON objects of lists.
 
+use super::bytes::too_large;
+use super::decoded::decoded_bytes;
 use super::{RawRow, RowContent, RowIter};
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::Result;
+use trainyard_core::units::format_size;
 use trainyard_tables::BatchReader;
 
 /// Keys whose value contains the rows of an object, as exporters write them.
@@ -13,12 +16,18 @@ const WRAPPERS: [&str; 4] = ["data", "examples", "rows", "train"];
 const LISTS: [&str; 8] =
     ["chosen", "completion", "conversation", "conversations", "messages", "prompt", "rejected", "tools"];
 
-/// Returns the rows of a Parquet file. Errors: data, if it is damaged.
-pub fn cells(path: &Path) -> Result<RowIter> {
-    let mut before = 0;
+/// Returns the rows of a Parquet file, with an error after `max_bytes` decoded bytes. Errors: data, if it is damaged.
+pub fn cells(path: &Path, max_bytes: u64) -> Result<RowIter> {
+    let (mut before, mut bytes) = (0, 0);
+    let file = path.to_path_buf();
     Ok(Box::new(BatchReader::open(path)?.flat_map(move |batch| -> RowIter {
         match batch {
             Ok(batch) => {
+                bytes += batch.columns().iter().map(|column| decoded_bytes(column)).sum::<u64>();
+                if bytes > max_bytes {
+                    let reason = format!("more than {} of decoded rows", format_size(max_bytes));
+                    return Box::new(std::iter::once(Err(too_large(&file, reason))));
+                }
                 let (first, batch) = (before, Arc::new(batch));
                 before += batch.num_rows();
                 Box::new(

@@ -11,7 +11,7 @@ fn read(name: &str, bytes: &[u8]) -> Vec<(usize, Result<Value, String>)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).unwrap();
-    all(open(&path).unwrap())
+    all(open(&path, MAX_FILE_BYTES).unwrap())
 }
 
 fn all(rows: RowIter) -> Vec<(usize, Result<Value, String>)> {
@@ -28,6 +28,10 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
+}
+
+fn read_all(path: &Path, max_bytes: u64) -> trainyard_core::Result<Vec<RawRow>> {
+    open(path, max_bytes)?.collect()
 }
 
 const LINES: &[u8] = b"{\"a\": 1}\n\n{\"a\": 2}";
@@ -117,7 +121,7 @@ fn invalid_records_do_not_affect_other_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("twice.csv");
     std::fs::write(&path, "a,a\n1,2\n").unwrap();
-    let error = open(&path).err().unwrap();
+    let error = open(&path, MAX_FILE_BYTES).err().unwrap();
     assert!(error.message.contains("two columns are named `a`"), "{error}");
 }
 
@@ -138,7 +142,7 @@ fn parquet_rows_have_no_null_fields() {
         .optional_string("b", (0..2000).map(|i| (i == 1).then_some("x")))
         .write(&path)
         .unwrap();
-    let rows = all(open(&path).unwrap());
+    let rows = all(open(&path, MAX_FILE_BYTES).unwrap());
     assert_eq!((rows.len(), rows[1999].0), (2000, 2000));
     assert_eq!(rows[1].1, Ok(serde_json::json!({"a": 1, "b": "x"})));
     assert_eq!(rows[1999].1, Ok(serde_json::json!({"a": 1999})));
@@ -179,7 +183,7 @@ fn truncated_files_are_reported() {
     let damaged = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        open(&path).and_then(|rows| rows.collect::<trainyard_core::Result<Vec<_>>>()).err().unwrap().message
+        read_all(&path, MAX_FILE_BYTES).err().unwrap().message
     };
     let many = LINES.repeat(9_000);
     let packed = zstd::encode_all(&many[..], 1).unwrap();
@@ -187,6 +191,49 @@ fn truncated_files_are_reported() {
     assert!(damaged("a.zst", &packed[..packed.len() - 9]).contains("a.zst is cut off or corrupt"));
     assert!(damaged("a.parquet", b"PAR").contains("corrupt, truncated or not a Parquet file"));
     assert!(damaged("a.parquet.gz", &gzipped(b"PAR1")).contains("inside of an archive"));
+}
+
+#[test]
+fn files_are_limited_by_their_contents() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = b"{\"a\": 1}\n".repeat(1_000);
+    let cells = b"a,b\n".repeat(1_000);
+    let list = [&b"["[..], &b"{\"a\": 1},".repeat(1_000)[..], b"{}]"].concat();
+    let object = [&b"{\"a\": [1"[..], &b", 1".repeat(1_000)[..], b"]}"].concat();
+    for (name, bytes, size) in [
+        ("a.jsonl", lines.clone(), lines.len()),
+        ("a.jsonl.gz", gzipped(&lines), lines.len()),
+        ("a.jsonl.zst", zstd::encode_all(&lines[..], 1).unwrap(), lines.len()),
+        ("a.csv.gz", gzipped(&cells), cells.len()),
+        ("a.txt.gz", gzipped(&lines), lines.len()),
+        ("a.json.gz", gzipped(&list), list.len()),
+        ("b.json.gz", gzipped(&object), object.len()),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        assert!(read_all(&path, size as u64).is_ok(), "{name}");
+        for max_bytes in [1, size as u64 - 1] {
+            let error = read_all(&path, max_bytes).err().unwrap_or_else(|| panic!("{name}: {max_bytes}"));
+            assert!(error.message.contains(name) && error.message.contains("of decompressed data"), "{error}");
+            assert!(error.help.is_some_and(|help| help.contains("`max_file_bytes`")), "{name}");
+        }
+    }
+    let path = folder.path().join("a.parquet");
+    TableBuilder::new().string("a", vec!["x".repeat(1_000); 500]).write(&path).unwrap();
+    assert_eq!(read_all(&path, 10_000_000).unwrap().len(), 500);
+    let error = read_all(&path, 400_000).err().unwrap();
+    assert!(error.message.contains("a.parquet: more than 390.6 KiB of decoded rows"), "{error}");
+}
+
+#[test]
+fn empty_lines_are_counted_and_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl.gz");
+    let empty = [&b"\n".repeat(5 << 20)[..], LINES].concat();
+    std::fs::write(&path, gzipped(&empty)).unwrap();
+    let rows = read_all(&path, MAX_FILE_BYTES).unwrap();
+    assert_eq!(rows.iter().map(|row| row.line).collect::<Vec<_>>(), [(5 << 20) + 1, (5 << 20) + 3]);
+    assert!(read_all(&path, 1 << 20).is_err());
 }
 
 #[test]

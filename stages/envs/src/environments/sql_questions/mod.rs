@@ -8,12 +8,14 @@ pub mod tables;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{Demonstration, DialogueOptions, Episode, ExtraOptions, ProblemWorld, ScriptedTurn};
-use crate::tools::sql::{self, DatabaseData, SqlDatabase, SqlLimits, SqlSession};
+use crate::tools::sql::{DatabaseData, SqlLimits};
+use crate::tools::sql_session::{self, SqlSession};
 use crate::tools::{ToolCall, ToolSpec};
 use questions::SqlQuestion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Error, OptionProblem, Result};
@@ -52,14 +54,15 @@ impl ExtraOptions for SqlQuestions {
         `{\"kind\": \"numeric\", \"database\": {\"schema\": …, \"rows\": {table: [[…]]}}}`. The agent queries it\n\
         with the tool `sql`, then answers with a value in a turn without a call: what is marked by `####` or\n\
         `\\boxed{}`, or else the last line. The database is built in memory for each episode and is read-only.\n\n\
-        `tools` are those besides `sql`. Format `code` works for `sql` alone; a call is then the bare query. Of the\n\
-        limits of a call only `output_bytes` applies to a query: rows beyond it are left out. Generates its own\n\
-        problems.";
+        `tools` are those besides `sql`. Format `code` works for `sql` alone; a call is then the bare query. Queries\n\
+        run in worker processes. Of the limits of a call, rows beyond `output_bytes` are left out; `memory_bytes` and\n\
+        `time_millis` hold for a query, and for the creation of its database. Patterns of `LIKE` have at most 100\n\
+        bytes. Generates its own problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 6, max_tool_calls: 6, ..DialogueOptions::default() }
     }
     fn tools() -> Vec<ToolSpec> {
-        vec![sql::spec()]
+        vec![sql_session::spec()]
     }
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
@@ -77,15 +80,24 @@ impl SqlQuestions {
     }
 }
 
-/// Returns the database in a problem's verifier data.
-fn database_of(problem: &Problem) -> Result<DatabaseData> {
-    let data: Value = serde_json::from_str(&problem.verifier)
+/// Verifier data with a database, as JSON text. The worker reads the text as it was written, because the numbers of a
+/// parsed value may lose a digit on their way through JSON.
+#[derive(Deserialize)]
+struct VerifierData<'t> {
+    #[serde(borrow)]
+    database: Option<&'t RawValue>,
+}
+
+/// Returns the database in a problem's verifier data, as JSON text of a [`DatabaseData`].
+fn database_of(problem: &Problem) -> Result<&str> {
+    let data: VerifierData<'_> = serde_json::from_str(&problem.verifier)
         .map_err(|e| Error::data(format!("its verifier is not JSON: {e}")).help(FORM))?;
-    let Some(database) = data.get("database") else {
+    let Some(database) = data.database else {
         return Err(Error::data("its verifier has no `database`").help(FORM));
     };
-    DatabaseData::deserialize(database)
-        .map_err(|e| Error::data(format!("its `database` cannot be read: {e}")).help(FORM))
+    let readable = serde_json::from_str::<DatabaseData>(database.get());
+    readable.map_err(|e| Error::data(format!("its `database` cannot be read: {e}")).help(FORM))?;
+    Ok(database.get())
 }
 
 /// Demonstrations send the gold query and repeat its result; a mistake is a query that SQLite rejects.
@@ -97,11 +109,12 @@ impl ProblemWorld for SqlQuestions {
         options
     }
     fn open(&self, dialogue: &Arc<Dialogue>, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        let output_bytes = dialogue.options().limits.output_bytes as usize;
-        let limits = SqlLimits { steps: self.max_steps, rows: self.max_rows as usize, output_bytes };
-        let database = database_of(problem).and_then(|data| SqlDatabase::load(&data, limits));
-        let database = database.at(format!("problem `{}`", problem.id))?;
-        dialogue.start_with(vec![Box::new(SqlSession::new(Arc::new(database)))], seed)
+        let limits = &dialogue.options().limits;
+        let output_bytes = limits.output_bytes as usize;
+        let sql = SqlLimits { steps: self.max_steps, rows: self.max_rows as usize, output_bytes };
+        let session = database_of(problem).and_then(|data| SqlSession::open(&dialogue.host, limits, sql, data));
+        let session = session.at(format!("problem `{}`", problem.id))?;
+        dialogue.start_with(vec![Box::new(session)], seed)
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         self.question(level, index, chance).problem()
@@ -120,7 +133,8 @@ impl ProblemWorld for SqlQuestions {
         let mistake = (draws.uniform() < mistakes).then(|| question.mistake(&mut draws));
         let mistaken = mistake.is_some();
         let queries = mistake.into_iter().chain([question.query]);
-        let calls = queries.map(|query| ToolCall { name: sql::NAME.to_string(), arguments: json!({"query": query}) });
+        let calls =
+            queries.map(|query| ToolCall { name: sql_session::NAME.to_string(), arguments: json!({"query": query}) });
         Demonstration { turns: calls.map(ScriptedTurn::Call).chain([ScriptedTurn::RepeatResult]).collect(), mistaken }
     }
 }

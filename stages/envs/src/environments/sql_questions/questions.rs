@@ -233,15 +233,20 @@ fn groups(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::sql::{QueryFailure, SqlDatabase, SqlLimits};
+    use crate::tools::sql::{QueryFailure, SqlDatabase, SqlLimits, StatementBudget};
     use std::collections::BTreeSet;
 
     const LIMITS: SqlLimits = SqlLimits { steps: 1_000_000, rows: 10, output_bytes: 1_000 };
 
+    fn load(tables: &StaffTables) -> SqlDatabase {
+        let budget = StatementBudget::within(std::time::Duration::from_secs(600));
+        SqlDatabase::load(&tables.data(), LIMITS, budget).unwrap()
+    }
+
     fn questions(rows: usize, level: u32, count: u64) -> impl Iterator<Item = (SqlQuestion, SqlDatabase)> {
         (0..count).map(move |index| {
             let question = SqlQuestion::at(rows, level, index, &Chance::new(3));
-            let database = SqlDatabase::load(&question.tables.data(), LIMITS).unwrap();
+            let database = load(&question.tables);
             (question, database)
         })
     }
@@ -314,7 +319,7 @@ mod tests {
         assert_eq!(who(StaffCondition::Town("Tarvo".to_string())), [1, 2]);
         assert_eq!(who(StaffCondition::Age(40)), [2, 3]);
         assert_eq!(who(StaffCondition::Pay(200)), [1, 2]);
-        let database = SqlDatabase::load(&tables.data(), LIMITS).unwrap();
+        let database = load(&tables);
         // Tarvo sold 13 in three sales, Belu 9 in one.
         let of_groups: BTreeSet<(String, String)> = (0..200)
             .map(|i| groups(&tables, &mut Chance::new(8).at("g", &[i])))

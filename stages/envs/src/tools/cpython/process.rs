@@ -2,10 +2,12 @@
 //! lines of JSON.
 //!
 //! A program shares its process with the runner, so it can forge its own results. It can neither reach another
-//! session's process nor make the supervisor wait longer, read more or keep more than the limits allow.
+//! session's process nor make the supervisor wait longer, read more or keep more than the limits allow. The process is
+//! stopped between calls, so a program that runs on after its result uses neither time nor disk.
 
 use super::fault::CpythonFault;
 use super::installation::Installation;
+use super::pause;
 use super::sandbox_spec::sandbox_spec;
 use super::scratch::SessionScratch;
 use crate::tools::ToolLimits;
@@ -84,6 +86,7 @@ impl CpythonProcess {
         fcntl_setfl(&self.requests, flags | OFlags::NONBLOCK).map_err(|_| CpythonFault::InvalidOutput)?;
         self.answer(&[], START_TIMEOUT)?;
         self.child.stderr = None;
+        self.stop()?;
         let limit = self.address_space().and_then(|used| {
             let limit = Some(used.saturating_add(memory_bytes));
             let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
@@ -109,7 +112,11 @@ impl CpythonProcess {
         let reason = if output.is_empty() { format!("{fault:?}") } else { output.to_string() };
         format!("CPython does not start in its sandbox: {reason}")
     }
-    /// Runs one program, for at most `time`. After an error, the process is unusable.
+    fn stop(&self) -> Result<(), CpythonFault> {
+        pause::stop(&self.child).map_err(|_| CpythonFault::InvalidOutput)
+    }
+    /// Runs one program, for at most `time`. The process is stopped before and after. After an error, the process is
+    /// unusable.
     pub fn run(&mut self, code: &str, time: Duration) -> Result<RunnerReply, CpythonFault> {
         if self.ready(PollFlags::empty(), Duration::ZERO)?.answers {
             self.receive().map_err(|_| CpythonFault::EarlyExit)?;
@@ -122,7 +129,10 @@ impl CpythonProcess {
         let request = RunnerRequest { call: self.calls, code, output_bytes: self.output_bytes };
         let mut line = serde_json::to_vec(&request).map_err(|_| CpythonFault::InvalidOutput)?;
         line.push(b'\n');
+        pause::resume(&self.child).map_err(|_| CpythonFault::EarlyExit)?;
         let reply = self.answer(&line, time)?;
+        self.stop()?;
+        // The stopped process changes no file until the next call.
         if self.scratch.is_full(self.child.id()) { Err(CpythonFault::FilesFull) } else { Ok(reply) }
     }
     /// Sends a request and waits for the reply, for at most `time`. Measures the files of the session meanwhile.

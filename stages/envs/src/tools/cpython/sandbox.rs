@@ -4,8 +4,8 @@
 //! A superuser is confined like any other user: the process keeps no capability and can gain none, so Landlock alone
 //! guards the superuser's files. Nothing relies on limits on processes, which do not bind a superuser.
 
-use super::{files, system_calls};
-use crate::tools::confinement::bound;
+use crate::tools::confinement::system_calls::SystemCalls;
+use crate::tools::confinement::{bound, files};
 use close_fds::set_fds_cloexec;
 use rustix::process::{Resource, Signal, set_parent_process_death_signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs};
@@ -68,7 +68,7 @@ fn become_interpreter(spec: &SandboxSpec) -> Result<String, String> {
     let mut command = Command::new(&spec.executable);
     command.args(["-c", RUNNER]).current_dir(&spec.scratch).env_clear();
     command.envs(spec.environment.iter().map(|(name, value)| (name, value)));
-    system_calls::restrict()?;
+    SystemCalls::Interpreter.restrict_thread()?;
     Ok(format!("`{}`: {}", spec.executable.display(), command.exec()))
 }
 

@@ -2,7 +2,7 @@
 
 use super::installation::Installation;
 use super::sandbox::SandboxSpec;
-use super::scratch::SessionScratch;
+use super::scratch::{MAX_FILE_BYTES, SessionScratch};
 use crate::tools::ToolLimits;
 
 /// Processor time in the life of a session, in calls of full length. The supervisor ends calls by the clock; this limit
@@ -10,8 +10,6 @@ use crate::tools::ToolLimits;
 const CALLS_OF_FULL_LENGTH: u64 = 100;
 /// Processor time for the start of the interpreter.
 const START_SECONDS: u64 = 30;
-/// Maximum size of one file in bytes.
-const FILE_BYTES: u64 = 32 << 20;
 /// Environment variables common to all processes: no random hashes, no threads, no local time, no files written next to
 /// modules.
 const ENVIRONMENT: [(&str, &str); 14] = [
@@ -49,6 +47,6 @@ pub fn sandbox_spec(installation: &Installation, limits: &ToolLimits, scratch: &
         scratch: scratch.path().to_path_buf(),
         environment: fixed.into_iter().chain(folders).chain([packages]).chain(search_paths).collect(),
         cpu_seconds: limits.time_millis.div_ceil(1000) * CALLS_OF_FULL_LENGTH + START_SECONDS,
-        file_bytes: FILE_BYTES,
+        file_bytes: MAX_FILE_BYTES,
     }
 }

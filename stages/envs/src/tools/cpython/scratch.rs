@@ -2,12 +2,16 @@
 //!
 //! Programs create files in the folder, but neither subfolders nor links, so it is quick to measure and to remove.
 
+use super::mapped::{MappedFile, deleted_files};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Maximum size in bytes of all files of a session together, including deleted ones while they are open.
+/// Maximum size in bytes of all files of a session together, including deleted ones while they are open or mapped.
 pub const MAX_BYTES: u64 = 64 << 20;
+/// Maximum size in bytes of one file; the kernel enforces it.
+pub const MAX_FILE_BYTES: u64 = 32 << 20;
 /// Maximum number of files of a session.
 pub const MAX_FILES: u64 = 256;
 
@@ -25,8 +29,9 @@ impl SessionScratch {
     }
     /// Returns whether the process has created more or larger files than allowed.
     pub fn is_full(&self, process: u32) -> bool {
-        let (files, bytes) = self.usage().unwrap_or_default();
-        files > MAX_FILES || bytes + deleted(process) > MAX_BYTES
+        // A folder that cannot be read must not be without limits.
+        let Ok((files, bytes)) = self.usage() else { return true };
+        files > MAX_FILES || bytes + self.deleted(process) > MAX_BYTES
     }
     /// Returns the number of files, and their size on disk in bytes.
     fn usage(&self) -> io::Result<(u64, u64)> {
@@ -37,13 +42,28 @@ impl SessionScratch {
         }
         Ok((files, bytes))
     }
+    /// Returns the size on disk, in bytes, of deleted files that a process holds open or mapped.
+    fn deleted(&self, process: u32) -> u64 {
+        let open = open_deleted(process);
+        let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+        let mut counted: BTreeSet<u64> = open.keys().copied().collect();
+        let mapped = deleted_files(&String::from_utf8_lossy(&maps), &self.0).into_iter();
+        let mapped = mapped.filter(|file| counted.insert(file.inode)).map(|file| mapped_size(process, &file));
+        mapped.sum::<u64>() + open.values().sum::<u64>()
+    }
 }
 
-/// Returns the size on disk, in bytes, of deleted files that a process holds open.
-fn deleted(process: u32) -> u64 {
+/// Returns the sizes on disk of the deleted files that a process holds open, by inode.
+fn open_deleted(process: u32) -> BTreeMap<u64, u64> {
     let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let nameless = open.filter_map(|entry| fs::metadata(entry.path()).ok()).filter(|m| m.is_file() && m.nlink() == 0);
-    nameless.map(|metadata| on_disk(&metadata)).sum()
+    nameless.map(|metadata| (metadata.ino(), on_disk(&metadata))).collect()
+}
+
+/// Returns the size on disk of a mapped file. Only a superuser may look at it; for others, its maximum counts.
+fn mapped_size(process: u32, file: &MappedFile) -> u64 {
+    let metadata = fs::metadata(format!("/proc/{process}/map_files/{}", file.range));
+    metadata.map_or(MAX_FILE_BYTES, |metadata| on_disk(&metadata))
 }
 
 fn on_disk(metadata: &fs::Metadata) -> u64 {

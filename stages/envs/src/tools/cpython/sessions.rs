@@ -18,6 +18,9 @@ use trainyard_core::{Clock, SystemClock};
 /// its next call.
 const MAX_PROCESSES: usize = 64;
 
+/// Maximum time to run the programs of a session again, in calls of full length.
+const REBUILD_CALLS: u32 = 10;
+
 /// Processes by session.
 pub struct CpythonSessions {
     setup: CpythonSetup,
@@ -33,6 +36,8 @@ pub struct CpythonSessions {
 struct OpenProcess {
     process: CpythonProcess,
     used: u64,
+    /// Whether the process has run the programs of a recipe, and no call since.
+    is_rebuilt: bool,
 }
 
 impl CpythonSessions {
@@ -45,16 +50,22 @@ impl CpythonSessions {
         let folder = self.setup.scratch.join(session.to_string());
         let scratch = SessionScratch::create(folder).map_err(|e| format!("cannot make a folder for CPython: {e}"))?;
         let mut process = CpythonProcess::start(&self.setup.installation, &self.limits, scratch)?;
+        let most = self.limits.time() * REBUILD_CALLS;
+        let start = self.clock.monotonic();
         for PastCall { code, result_digest: digest_before } in &recipe.history {
-            let reply = self.run(&mut process, code);
+            let left = most.saturating_sub(self.clock.monotonic().saturating_sub(start));
+            let reply = self.run(&mut process, code, left.min(self.limits.time()));
+            if reply == Err(CpythonFault::TimedOut) && left < self.limits.time() {
+                return Err(format!("the programs of this session take longer than {} s to repeat", most.as_secs()));
+            }
             if !reply.is_ok_and(|answer| digest(&self.shorten(answer.text)) == *digest_before) {
                 return Err("a program of this session returned a different result when it was repeated".to_string());
             }
         }
         Ok(process)
     }
-    fn run(&self, process: &mut CpythonProcess, code: &str) -> Result<RunnerReply, CpythonFault> {
-        let reply = process.run(code, self.limits.time());
+    fn run(&self, process: &mut CpythonProcess, code: &str, time: Duration) -> Result<RunnerReply, CpythonFault> {
+        let reply = process.run(code, time);
         if matches!(reply, Err(CpythonFault::CallerGone)) {
             // The kernel kills the programs when this process exits, so their files must be removed here.
             let _ = std::fs::remove_dir_all(&self.setup.scratch);
@@ -86,7 +97,10 @@ impl WorkerSessions for CpythonSessions {
         self.close(session);
         self.make_room();
         match self.rebuild(session, recipe) {
-            Ok(process) => drop(self.open.insert(session, OpenProcess { process, used: self.count })),
+            Ok(process) => {
+                let is_rebuilt = !recipe.history.is_empty();
+                self.open.insert(session, OpenProcess { process, used: self.count, is_rebuilt });
+            }
             Err(reason) => drop(self.broken.insert(session, reason)),
         }
     }
@@ -97,7 +111,7 @@ impl WorkerSessions for CpythonSessions {
     fn call(&mut self, session: u64, code: &str) -> ToolWorkerReply {
         if let Some(reason) = self.broken.remove(&session) {
             return ToolWorkerReply {
-                text: format!("error: {reason}"),
+                text: format!("error: {reason}; the next call begins a new session"),
                 ..ToolWorkerReply::without_session(CallStatus::Broken)
             };
         }
@@ -107,14 +121,21 @@ impl WorkerSessions for CpythonSessions {
         self.count += 1;
         open.used = self.count;
         let start = self.clock.monotonic();
-        let reply = self.run(&mut open.process, code);
+        let reply = self.run(&mut open.process, code, self.limits.time());
         let cost = self.clock.monotonic().saturating_sub(start);
         match reply {
             Ok(RunnerReply { failed, text, .. }) => {
+                open.is_rebuilt = false;
                 self.open.insert(session, open);
                 let status = if failed { CallStatus::Failed } else { CallStatus::Succeeded };
                 ToolWorkerReply { status, text: self.shorten(text), cost: nanos(cost), snapshot: None }
             }
+            // A program that ends the process after its forged response would do so in every rebuild.
+            Err(CpythonFault::EarlyExit) if open.is_rebuilt => ToolWorkerReply {
+                text: "error: a program of this session ends the interpreter; the next call begins a new session"
+                    .into(),
+                ..ToolWorkerReply::without_session(CallStatus::Broken)
+            },
             Err(fault) => {
                 let status = match fault {
                     CpythonFault::TimedOut => CallStatus::TimedOut,

@@ -2,9 +2,11 @@
 //! `docs/design/0034-outside.md`).
 //!
 //! `protocol` defines the messages, `protocol_session` their order, and `local` and `remote` the connections to
-//! servers. The other code treats a server as a user program: a lost session is rebuilt by repeating its requests and
-//! comparing the results. `server` implements the other side of the protocol.
+//! servers; `event_stream` parses the responses that `remote` gets. The other code treats a server as a user program: a
+//! lost session is rebuilt by repeating its requests and comparing the results. `server` implements the other side of
+//! the protocol.
 
+pub mod event_stream;
 mod local;
 pub mod options;
 pub(crate) mod protocol;

@@ -3,6 +3,7 @@
 //! Every message is a separate request, whose response contains one message or a stream of messages; a header names the
 //! session.
 
+use super::event_stream::{is_complete, messages};
 use super::local::unsupported;
 use super::options::{McpOptions, SessionKind};
 use super::protocol;
@@ -23,6 +24,8 @@ use trainyard_process::{
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 /// Maximum number of attempts of a request that may be repeated.
 const ATTEMPTS: u32 = 4;
+/// Maximum number of messages that a session is opened with. A list of tools has at most 100 pages.
+const MAX_OPENING_MESSAGES: usize = 1_000;
 /// Header that names a session.
 const SESSION: &str = "mcp-session-id";
 /// Number of the session that all episodes share.
@@ -55,6 +58,8 @@ struct RemoteMcpHandshake {
     headers: Vec<(&'static str, String)>,
     /// Messages to send.
     lines: VecDeque<String>,
+    /// Number of messages sent so far.
+    sent: usize,
     ready: Option<Value>,
     responder: ProgramResponder,
 }
@@ -93,6 +98,7 @@ impl RemoteMcpInner {
             protocol_session,
             headers: Vec::new(),
             lines,
+            sent: 0,
             ready: None,
             responder,
         });
@@ -135,6 +141,11 @@ impl RemoteMcpInner {
                 ProtocolEvent::Log(text) => (self.log)(LogLevel::Info, &text),
                 ProtocolEvent::Response(..) | ProtocolEvent::Ignored => {}
             }
+        }
+        // Each response may contain requests of the server, whose answers are sent, too.
+        opening.sent += 1;
+        if opening.sent + opening.lines.len() > MAX_OPENING_MESSAGES {
+            return Err(unusable("it sends requests without end while it is opened".to_string()));
         }
         let version = opening.protocol_session.version.clone();
         if !version.is_empty() && !opening.headers.iter().any(|(name, _)| *name == "mcp-protocol-version") {
@@ -211,37 +222,6 @@ fn post(line: String, headers: &[(&'static str, String)], idempotent: bool) -> H
     }
 }
 
-/// Returns whether a stream of events contains the response to `request`, so that the client need not wait for its end.
-/// False for other types of responses.
-fn is_complete(kind: &str, bytes: &[u8], request: &str) -> bool {
-    if !kind.starts_with("text/event-stream") || !bytes.ends_with(b"\n") {
-        return false;
-    }
-    let id = |message: &Value| message.get("id").filter(|id| !id.is_null()).cloned();
-    let Some(request_id) = serde_json::from_str(request).ok().as_ref().and_then(id) else { return false };
-    messages(kind, bytes)
-        .iter()
-        .any(|message| message.get("method").is_none() && id(message).as_ref() == Some(&request_id))
-}
-
-/// Returns the messages of a response, which is a stream of events, one message, or empty.
-fn messages(kind: &str, bytes: &[u8]) -> Vec<Value> {
-    let text = String::from_utf8_lossy(bytes);
-    if !kind.starts_with("text/event-stream") {
-        return serde_json::from_str(&text).into_iter().collect();
-    }
-    let (mut found, mut data) = (Vec::new(), String::new());
-    for line in text.lines().map(|line| line.trim_end_matches('\r')).chain([""]) {
-        if let Some(part) = line.strip_prefix("data:") {
-            data.push_str(part.strip_prefix(' ').unwrap_or(part));
-            data.push('\n');
-        } else if line.is_empty() && !data.is_empty() {
-            found.extend(serde_json::from_str::<Value>(&std::mem::take(&mut data)));
-        }
-    }
-    found
-}
-
 impl ProgramService for RemoteMcpServer {
     fn place(&self) -> &str {
         &self.0.place
@@ -281,24 +261,5 @@ impl ProgramService for RemoteMcpServer {
             }
             other => Err(unsupported(other)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn an_answer_is_a_message_or_a_stream_of_them() {
-        let stream = b"event: message\ndata: {\"method\":\"ping\",\"id\":1}\n\n: still here\n\n\
-            data: {\"id\":7,\r\ndata: \"result\":{}}\r\n\r\n";
-        let found = messages("text/event-stream; charset=utf-8", stream);
-        assert_eq!(found, [json!({"method": "ping", "id": 1}), json!({"id": 7, "result": {}})]);
-        assert!(is_complete("text/event-stream", stream, "{\"id\":7}"));
-        assert!(!is_complete("text/event-stream", stream, "{\"id\":1}"), "a request of the server is not a response");
-        assert!(!is_complete("application/json", b"{\"id\":7}\n", "{\"id\":7}"), "it is read to its end");
-        assert_eq!(messages("application/json", b"{\"id\":7}"), [json!({"id": 7})]);
-        assert!(messages("", b"").is_empty());
     }
 }

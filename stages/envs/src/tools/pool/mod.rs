@@ -12,7 +12,7 @@ mod worker;
 use crate::tools::PendingToolResult;
 use crate::tools::wire::SessionRecipe;
 use crate::tools::worker_program::WorkerProgram;
-pub use key::PoolKey;
+pub use key::{PoolKey, WorkerKind};
 use records::ToolSessionRecords;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,9 +51,9 @@ impl ToolWorkerPool {
             .map_err(|(index, e)| Error::retryable(format!("cannot start a thread for tool worker {index}: {e}")))?;
         Ok(Self { supervisor, records, next: AtomicU64::new(0) })
     }
-    /// Opens a fresh session.
-    pub fn open(&self) -> u64 {
-        self.add_session(SessionRecipe::default())
+    /// Opens a session that begins with this recipe.
+    pub fn open(&self, recipe: SessionRecipe) -> u64 {
+        self.add_session(recipe)
     }
     /// Opens a session with the state of `id` after its last completed call.
     pub fn fork(&self, id: u64) -> u64 {

@@ -4,11 +4,11 @@
 //! and its session. Exits with external causes are repaired silently: sessions are rebuilt exactly from their recipes,
 //! and a crash that one agent causes affects no other agent.
 
-use super::key::PoolKey;
+use super::key::{PoolKey, WorkerKind};
 use super::process;
-use super::records::ToolSessionRecords;
+use super::records::{ToolSessionRecord, ToolSessionRecords};
 use crate::tools::ToolResult;
-use crate::tools::cpython::setup::CpythonSetup;
+use crate::tools::hello::{WorkerSetup, encode_hello};
 use crate::tools::pending_result::ToolResponder;
 use crate::tools::wire::{self, CallStatus, PastCall, SessionRecipe, ToolWorkerJob, ToolWorkerReply};
 use crate::tools::worker_program::WorkerProgram;
@@ -44,8 +44,8 @@ pub struct ToolWorkerWire {
     records: Arc<ToolSessionRecords>,
     program: WorkerProgram,
     key: PoolKey,
-    /// Setup of the current process, if it supervises CPython.
-    setup: Option<CpythonSetup>,
+    /// Setup of the current process, if its kind has one.
+    setup: Option<WorkerSetup>,
     /// Jobs to send with the next batch.
     jobs: Vec<ToolWorkerJob>,
     /// Time to rebuild the sessions of the next batch.
@@ -70,7 +70,7 @@ impl ToolWorkerWire {
     }
     /// Returns the grace period after a call's limit and the time for the start of a session.
     fn allowances(&self) -> (Duration, Duration) {
-        match self.key.cpython {
+        match self.key.installation() {
             Some(_) => (SUPERVISED_GRACE, SUPERVISED_START),
             None => (GRACE, GRACE),
         }
@@ -79,11 +79,14 @@ impl ToolWorkerWire {
     pub fn timeout(&self) -> Duration {
         self.key.limits.time() + self.allowances().0
     }
-    /// Updates a session's record by the reply to a call: extends or replaces the recipe after a completed call, and
-    /// otherwise marks the session as held by no process. Takes the snapshot out of the reply.
+    /// Updates a session's record by the reply to a call: extends or replaces the recipe after a completed call,
+    /// empties that of a session that cannot be rebuilt, and otherwise marks the session as held by no process. Takes
+    /// the snapshot out of the reply.
     fn record(&self, call: &QueuedToolCall, reply: &mut ToolWorkerReply) {
         let snapshot = reply.snapshot.take();
+        let is_stateless = self.key.is_stateless();
         self.records.with(call.session, |record| match reply.status {
+            CallStatus::Succeeded | CallStatus::Failed if is_stateless => {}
             CallStatus::Succeeded | CallStatus::Failed => {
                 if let Some(snapshot) = snapshot {
                     record.recipe = SessionRecipe { snapshot: Some(Arc::from(snapshot)), history: Vec::new() };
@@ -96,9 +99,9 @@ impl ToolWorkerWire {
                     record.cost += Duration::from_nanos(reply.cost);
                 }
             }
-            CallStatus::TimedOut | CallStatus::Panicked | CallStatus::Missing | CallStatus::Broken => {
-                record.held_by = 0
-            }
+            // No program can restore the session, so later calls get a new one.
+            CallStatus::Broken => *record = ToolSessionRecord::default(),
+            CallStatus::TimedOut | CallStatus::Panicked | CallStatus::Missing => record.held_by = 0,
         });
     }
     fn failed(&self, failure: WorkerFailure) -> ToolResult {
@@ -110,7 +113,8 @@ impl ToolWorkerWire {
                 self.key.limits.time_millis
             )),
             WorkerFailure::Deaths { cause: WorkerExitCause::Own, .. } => {
-                ToolResult::error("MemoryError: the program needs more memory than there is")
+                let subject = if matches!(self.key.kind, WorkerKind::Sql(_)) { "query" } else { "program" };
+                ToolResult::error(format!("MemoryError: the {subject} needs more memory than there is"))
             }
             WorkerFailure::Deaths { cause: WorkerExitCause::Foreign, .. } | WorkerFailure::State { .. } => {
                 ToolResult::infrastructure("error: the tool was lost")
@@ -133,7 +137,7 @@ impl WorkerWire for ToolWorkerWire {
         self.jobs.clear();
         self.rebuilding = Duration::ZERO;
         self.sent.clear();
-        frame(&crate::tools::hello::encode_hello(&self.key.limits, self.setup.as_ref()))
+        frame(&encode_hello(&self.key.limits, self.setup.as_ref()))
     }
     fn settle_unsent(&mut self, job: ToolWork, generation: Option<u64>) -> Option<ToolWork> {
         let ToolWork::Close(session) = job else { return Some(job) };
@@ -192,7 +196,7 @@ impl WorkerWire for ToolWorkerWire {
     /// Returns whether a call caused the death of the worker. A supervisor runs no programs itself, so its deaths have
     /// external causes.
     fn is_own_death(&self, status: ExitStatus) -> bool {
-        self.key.cpython.is_none() && process::worker_crashed(status)
+        self.key.installation().is_none() && process::worker_crashed(status)
     }
 }
 
@@ -208,10 +212,15 @@ fn frame(payload: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::sql::SqlLimits;
     use crate::tools::{PendingToolResult, ToolLimits};
 
     fn worker(records: &Arc<ToolSessionRecords>) -> ToolWorkerWire {
-        let key = PoolKey { limits: ToolLimits::default(), cpython: None };
+        worker_of(records, WorkerKind::Monty)
+    }
+
+    fn worker_of(records: &Arc<ToolSessionRecords>, kind: WorkerKind) -> ToolWorkerWire {
+        let key = PoolKey { limits: ToolLimits::default(), kind };
         ToolWorkerWire::new(Arc::clone(records), WorkerProgram("worker".into()), key)
     }
 
@@ -255,6 +264,40 @@ mod tests {
         assert_eq!(records.recipe(7), recipe);
         drop(call(&mut worker, 3, 2));
         assert_eq!(sent(&mut worker), [ToolWorkerJob::Open { session: 7, recipe }, run()]);
+    }
+
+    #[test]
+    fn queries_leave_the_recipe_of_their_session() {
+        let records = Arc::<ToolSessionRecords>::default();
+        let recipe = SessionRecipe { snapshot: Some(Arc::from(b"{}".as_slice())), history: Vec::new() };
+        records.insert(7, recipe.clone());
+        let limits = SqlLimits { steps: 10_000, rows: 5, output_bytes: 100 };
+        let mut worker = worker_of(&records, WorkerKind::Sql(limits));
+        for status in [CallStatus::Succeeded, CallStatus::Failed, CallStatus::TimedOut] {
+            let (_pending, job) = call(&mut worker, 1, 1);
+            sent(&mut worker);
+            assert!(worker.settle(job, reply(status), 1).is_none());
+            assert_eq!(records.recipe(7), recipe);
+        }
+        let error = trainyard_core::Error::lost("gone");
+        let text = worker.failed(WorkerFailure::Deaths { error, cause: WorkerExitCause::Own }).text;
+        assert_eq!(text, "MemoryError: the query needs more memory than there is");
+    }
+
+    #[test]
+    fn session_that_cannot_be_rebuilt_begins_anew() {
+        let records = Arc::<ToolSessionRecords>::default();
+        let past = PastCall { code: Arc::from("x"), result_digest: 1 };
+        records.insert(7, SessionRecipe { snapshot: None, history: vec![past] });
+        let mut worker = worker(&records);
+        let (first, job) = call(&mut worker, 1, 1);
+        sent(&mut worker);
+        assert!(worker.settle(job, reply(CallStatus::Broken), 1).is_none());
+        assert!(first.poll().is_some_and(|result| result.infrastructure));
+        assert_eq!(records.recipe(7), SessionRecipe::default());
+        drop(call(&mut worker, 2, 1));
+        let opened = sent(&mut worker).into_iter().next();
+        assert_eq!(opened, Some(ToolWorkerJob::Open { session: 7, recipe: SessionRecipe::default() }));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Runs queries on an in-memory SQLite database, which is filled once from data and then only read, within limits.
 //!
-//! SQLite's instruction count limits queries rather than time, so that an endless query stops at the same instruction
-//! on every machine and its result may enter an update. Values are limited to `MAX_VALUE_BYTES`, which also bounds
-//! memory. A connection serves one query at a time. Each episode has its own database, which its forks share.
+//! SQLite's instruction count limits queries, so that an endless query stops at the same instruction on every machine
+//! and its result may enter an update. One instruction may still take long or much memory (`LIKE`, a materialized
+//! table), so untrusted queries run in a worker process (`sessions`), which bounds both. A connection serves one query
+//! at a time.
 
+use crate::tools::sql::budget::{STEPS_PER_CHECK, StatementBudget};
 use crate::tools::sql::{authorizer, dates};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value as Cell, ValueRef};
@@ -11,16 +13,18 @@ use rusqlite::{Connection, Error as Sqlite, ErrorCode, Row, params_from_iter};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::{Error, Result};
 
-/// SQLite instructions between two checks of the limit.
-pub const STEPS_PER_CHECK: u64 = 1_000;
+/// Maximum number of SQLite instructions of the script that creates a database.
+const SCRIPT_STEPS: u64 = 100_000_000;
 /// Maximum size of one text, blob or row in bytes.
 const MAX_VALUE_BYTES: i32 = 1 << 16;
 /// Maximum length of a query in bytes.
 const MAX_QUERY_BYTES: i32 = 1 << 14;
+/// Maximum length of a pattern of `LIKE` or `GLOB` in bytes. A match takes one instruction, and its time grows with the
+/// product of both lengths.
+const MAX_PATTERN_BYTES: i32 = 100;
 /// Last line of a truncated result.
 const MORE: &str = "... (more rows)";
 /// The result of a query without rows.
@@ -41,7 +45,7 @@ pub struct DatabaseData {
 }
 
 /// Limits of one query. None depends on time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SqlLimits {
     /// Maximum number of SQLite instructions, checked every thousand.
     pub steps: u64,
@@ -56,35 +60,42 @@ pub struct SqlLimits {
 pub enum QueryFailure {
     /// The query is invalid or exceeds a limit; the agent sees the message.
     Query(String),
-    /// The machine failed.
-    Lost(String),
+    /// The query exceeds the time limit.
+    Late,
+    /// The process has no memory left.
+    OutOfMemory,
 }
 
-/// A filled database, shared by the forks of an episode.
+/// A filled database.
 pub struct SqlDatabase {
     connection: Mutex<Connection>,
     limits: SqlLimits,
-    /// Thousands of instructions that the current query has used.
-    used: Arc<AtomicU64>,
+    /// Budget of the current query.
+    budget: Arc<StatementBudget>,
 }
 
 impl SqlDatabase {
-    /// Creates the database, fills it and makes it read-only. Fails with kind `data` if the schema or the rows are
-    /// invalid.
-    pub fn load(data: &DatabaseData, limits: SqlLimits) -> Result<Self> {
+    /// Creates the database, fills it and makes it read-only. `budget` bounds the time of the script and of each query.
+    /// Fails with kind `data` if the schema or the rows are invalid or the script takes too long, and with kind
+    /// `retryable` without memory.
+    pub fn load(data: &DatabaseData, limits: SqlLimits, budget: StatementBudget) -> Result<Self> {
         let connection = Connection::open_in_memory()
             .map_err(|e| Error::retryable(format!("cannot open an in-memory database: {e}")))?;
+        let budget = Arc::new(budget);
+        budget.begin(SCRIPT_STEPS);
+        let spent = Arc::clone(&budget);
+        connection
+            .progress_handler(STEPS_PER_CHECK as i32, Some(move || spent.spend()))
+            .map_err(|e| Error::bug(format!("cannot limit the database: {e}")))?;
         fill(&connection, data)?;
-        let used = Arc::new(AtomicU64::new(0));
-        make_read_only(&connection, &limits, &used)
-            .map_err(|e| Error::bug(format!("cannot make the database read-only: {e}")))?;
-        Ok(Self { connection: Mutex::new(connection), limits, used })
+        make_read_only(&connection).map_err(|e| Error::bug(format!("cannot make the database read-only: {e}")))?;
+        Ok(Self { connection: Mutex::new(connection), limits, budget })
     }
     /// Runs one query and returns its rows as text, truncated with a note at the limits. Waits while another thread
     /// runs a query.
     pub fn query(&self, query: &str) -> Result<String, QueryFailure> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        self.used.store(0, Ordering::Relaxed);
+        self.budget.begin(self.limits.steps);
         self.read(&connection, query)
     }
     fn read(&self, connection: &Connection, query: &str) -> Result<String, QueryFailure> {
@@ -125,9 +136,10 @@ impl SqlDatabase {
         let stopped = || format!("the query was stopped after {} steps; ask for less", self.limits.steps);
         QueryFailure::Query(match error {
             Sqlite::SqliteFailure(e, message) => match e.code {
+                ErrorCode::OperationInterrupted if self.budget.is_late() => return QueryFailure::Late,
                 ErrorCode::OperationInterrupted => stopped(),
                 ErrorCode::AuthorizationForStatementDenied => ONLY_READING.to_string(),
-                ErrorCode::OutOfMemory => return QueryFailure::Lost("out of memory".to_string()),
+                ErrorCode::OutOfMemory => return QueryFailure::OutOfMemory,
                 _ => message.clone().unwrap_or_else(|| e.to_string()),
             },
             // `Display` of this error repeats the whole query.
@@ -139,7 +151,13 @@ impl SqlDatabase {
 }
 
 fn fill(connection: &Connection, data: &DatabaseData) -> Result<()> {
-    let invalid = |e: Sqlite| Error::data(format!("cannot create the database: {e}"));
+    let invalid = |e: Sqlite| match e.sqlite_error_code() {
+        Some(ErrorCode::OutOfMemory) => Error::retryable("cannot create the database: out of memory"),
+        Some(ErrorCode::OperationInterrupted) => {
+            Error::data("cannot create the database: its `schema` takes too long").help("write the rows into `rows`")
+        }
+        _ => Error::data(format!("cannot create the database: {e}")),
+    };
     // Tables may come in any order; temporary data stays off the disk.
     connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;").map_err(invalid)?;
     dates::install(connection).map_err(invalid)?;
@@ -175,12 +193,13 @@ fn cell(value: &Value) -> Option<Cell> {
     }
 }
 
-/// Permits only reading from now on, within the limits. Counts the instructions of a query in `used`.
-fn make_read_only(connection: &Connection, limits: &SqlLimits, used: &Arc<AtomicU64>) -> rusqlite::Result<()> {
+/// Permits only reading from now on, and limits the sizes of queries, patterns and values.
+fn make_read_only(connection: &Connection) -> rusqlite::Result<()> {
     connection.authorizer(Some(authorizer::authorize_query))?;
     for (limit, max) in [
         (Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_QUERY_BYTES),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
         (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
@@ -188,8 +207,7 @@ fn make_read_only(connection: &Connection, limits: &SqlLimits, used: &Arc<Atomic
     ] {
         connection.set_limit(limit, max)?;
     }
-    let (used, max) = (Arc::clone(used), limits.steps / STEPS_PER_CHECK);
-    connection.progress_handler(STEPS_PER_CHECK as i32, Some(move || used.fetch_add(1, Ordering::Relaxed) + 1 >= max))
+    Ok(())
 }
 
 /// Returns one row, values joined by `|`.

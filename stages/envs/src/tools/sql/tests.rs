@@ -1,7 +1,9 @@
 //! Tests the tool `sql` on a real database.
 
 use super::*;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
 
 fn data() -> DatabaseData {
     let schema = "CREATE TABLE staff(id INTEGER PRIMARY KEY, name TEXT, pay REAL, born TEXT); CREATE VIEW rich AS \
@@ -15,8 +17,11 @@ fn data() -> DatabaseData {
 
 const LIMITS: SqlLimits = SqlLimits { steps: 100_000, rows: 5, output_bytes: 200 };
 
+/// Time limit that no query of these tests reaches.
+const TIME: Duration = Duration::from_secs(600);
+
 fn database(limits: SqlLimits) -> SqlDatabase {
-    SqlDatabase::load(&data(), limits).unwrap()
+    SqlDatabase::load(&data(), limits, StatementBudget::within(TIME)).unwrap()
 }
 
 fn run(query: &str) -> Result<String, QueryFailure> {
@@ -61,11 +66,6 @@ fn agent_sees_errors_of_bad_queries() {
     ] {
         assert!(rejected(query).contains(words), "{query}: {}", rejected(query));
     }
-    let mut session = SqlSession::new(Arc::new(database(LIMITS)));
-    let result = session.submit(&json!({"query": "SELECT pays FROM staff"})).poll().unwrap();
-    assert_eq!(result, ToolResult::error("error: no such column: pays"));
-    let result = session.submit(&json!({"sql": "SELECT 1"})).poll().unwrap();
-    assert!(result.error && result.text.contains("needs the argument `query`"));
 }
 
 #[test]
@@ -167,12 +167,20 @@ fn results_and_values_are_bounded() {
         assert!(rejected(query).contains("too big"), "{query}: {}", rejected(query));
     }
     assert!(run(&format!("SELECT 1 {}", " ".repeat(20_000))).is_err());
+    for (pattern, fits) in [(100, true), (101, false)] {
+        for operator in ["LIKE", "GLOB"] {
+            let compared = run(&format!("SELECT 'a' {operator} '{}'", "b".repeat(pattern)));
+            assert_eq!(compared.is_ok(), fits, "{operator} {pattern}: {compared:?}");
+        }
+    }
 }
 
 #[test]
 fn errors_in_the_data_are_explained() {
-    let load =
-        |value: Value| SqlDatabase::load(&serde_json::from_value(value).unwrap(), LIMITS).err().map(|e| e.message);
+    let load = |value: Value| {
+        let data: DatabaseData = serde_json::from_value(value).unwrap();
+        SqlDatabase::load(&data, LIMITS, StatementBudget::within(TIME)).err().map(|e| e.message)
+    };
     for (value, words) in [
         (json!({"schema": "CREATE TABL t(x)"}), "syntax error"),
         (json!({"schema": "CREATE TABLE t(x)", "rows": {"u": [[1]]}}), "no such table: u"),
@@ -189,19 +197,30 @@ fn errors_in_the_data_are_explained() {
 }
 
 #[test]
-fn forks_share_a_database_and_threads_do_not() {
-    let session = SqlSession::new(Arc::new(database(LIMITS)));
-    let query = |session: &mut dyn ToolSession, i: usize| {
-        session.submit(&json!({"query": format!("SELECT {i} + COUNT(*) FROM staff")})).poll().unwrap().text
-    };
-    let results: BTreeSet<String> = std::thread::scope(|scope| {
-        let query = &query;
-        let run = |i: usize| {
-            let mut fork = session.fork().unwrap();
-            scope.spawn(move || query(&mut *fork, i))
-        };
-        let running: Vec<_> = (0..4).map(run).collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    assert_eq!(results, BTreeSet::from(["3", "4", "5", "6"].map(str::to_string)));
+fn time_stops_a_query_before_its_steps() {
+    let budget = StatementBudget::by_clock(Duration::from_millis(5), Arc::new(RunningClock::default()));
+    let database = SqlDatabase::load(&data(), SqlLimits { steps: 100_000_000, ..LIMITS }, budget).unwrap();
+    let endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT COUNT(*) FROM t";
+    for _ in 0..2 {
+        assert_eq!(database.query(endless), Err(QueryFailure::Late));
+        assert_eq!(database.query("SELECT COUNT(*) FROM staff").as_deref(), Ok("3"));
+    }
+    let script = format!("CREATE TABLE t AS {endless}");
+    let budget = StatementBudget::by_clock(Duration::from_millis(5), Arc::new(RunningClock::default()));
+    let slow = DatabaseData { schema: script, ..DatabaseData::default() };
+    let error = SqlDatabase::load(&slow, LIMITS, budget).err().unwrap();
+    assert!(error.message.contains("its `schema` takes too long"), "{error}");
+}
+
+/// Clock that is a millisecond later at every look.
+#[derive(Default)]
+struct RunningClock(std::sync::atomic::AtomicU64);
+
+impl trainyard_core::Clock for RunningClock {
+    fn unix_millis(&self) -> i64 {
+        0
+    }
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
 }

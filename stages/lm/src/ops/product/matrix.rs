@@ -27,7 +27,9 @@ impl<'a, T> MatrixView<'a, T> {
     }
     /// Returns whether a matrix of this size is inside the slice.
     pub(super) fn holds(&self, rows: usize, columns: usize) -> bool {
-        (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
+        let offset = |count: usize, stride: usize| count.checked_sub(1)?.checked_mul(stride);
+        let last = offset(rows, self.row).and_then(|row| row.checked_add(offset(columns, self.column)?));
+        last.is_some_and(|last| last < self.data.len())
     }
 }
 
@@ -40,5 +42,22 @@ impl<'a, T: KernelScalar> MatrixView<'a, T> {
         // SAFETY: `T` is f32 by its type id, so pointer, length and lifetime describe the same slice.
         let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<f32>(), data.len()) };
         Some(MatrixView { data, row: self.row, column: self.column })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_overflow_are_outside_of_the_slice() {
+        let data = [0.0_f32; 6];
+        let view = MatrixView::rows(&data, 3);
+        assert!(view.holds(2, 3) && view.transposed().holds(3, 2));
+        assert!(!view.holds(2, 4) && !view.holds(3, 1) && !view.holds(0, 1) && !view.holds(1, 0));
+        // The products and their sum wrap around to 0, 2 and 5.
+        assert!(!MatrixView::rows(&data, 1 << 63).holds(3, 1));
+        assert!(!MatrixView::rows(&data, 1 << 63).holds(3, 3));
+        assert!(!MatrixView::rows(&data, usize::MAX).holds(2, 7));
     }
 }

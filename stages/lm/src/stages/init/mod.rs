@@ -3,12 +3,14 @@
 
 pub mod base_model;
 pub mod options;
+mod sizes;
 
 pub use options::{NewModelFamily, TemplateChoice, TokenizerKind, TokenizerOptions};
 
 use crate::adapter::{AdapterShape, peft};
 use crate::checkpoint::SaveOptions;
 use crate::config::ModelConfig;
+use crate::config::limits::ModelSizes;
 use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::gguf;
@@ -241,6 +243,7 @@ impl trainyard_api::PreparedOptions for ModelInitConfig {
             }
             _ => {}
         }
+        problems.extend(config.size_problems());
         problems
     }
 
@@ -267,30 +270,31 @@ impl ModelInitConfig {
     /// yet, or if the options replace its template.
     fn given_chat(&self) -> Option<Result<ChatEncoder>> {
         let folder = Path::new(self.from.as_deref().filter(|_| !self.is_new() && self.template.is_none())?);
-        folder.join("tokenizer.json").is_file().then(|| ModelFolder::load_chat(folder))
+        folder.join("tokenizer.json").exists().then(|| ModelFolder::load_chat(folder))
     }
-    /// Returns the shape of the model, or `None` if `from` does not exist yet or cannot be read. The vocabulary of a
-    /// new model may turn out smaller.
+    /// Returns the shape of the model, or `None` if its sizes are above their limits, or if `from` does not exist yet
+    /// or cannot be read. The vocabulary of a new model may turn out smaller.
     fn known_shape(&self) -> Option<ModelConfig> {
         if self.is_new() {
-            return Some(self.shape(self.tokenizer.vocabulary_size.unwrap_or(1)));
+            return self.size_problems().is_empty().then(|| self.shape(self.tokenizer.vocabulary_size.unwrap_or(1)));
         }
         self.given_shape()?.ok()
     }
-    /// Returns the shape of the folder or file `from`, or `None` if it does not exist yet.
+    /// Returns the shape of the folder or file `from`, checked against the headers of the weight files, or `None` if it
+    /// does not exist yet.
     fn given_shape(&self) -> Option<Result<ModelConfig>> {
         let from = Path::new(self.from.as_deref().filter(|from| !is_on_hub(from))?);
         if gguf::is_gguf(from) {
             return Some(gguf::read_config(from));
         }
         let folder = if peft::is_adapter(from) { from.join(peft::BASE) } else { from.to_path_buf() };
-        folder.join("config.json").is_file().then(|| crate::checkpoint::read_config(&folder))
+        folder.join("config.json").exists().then(|| crate::checkpoint::read_shape(&folder))
     }
     /// Returns the shape of the adapter for a model of this shape, from the option `adapter` or the model's folder,
     /// or `None` if there is no adapter or its files do not exist yet.
     fn given_adapter(&self, shape: &ModelConfig) -> Option<Result<AdapterShape>> {
         let folder = Path::new(self.adapter.as_deref().or(self.from.as_deref())?);
-        let there = peft::is_adapter(folder) && folder.join(peft::TENSORS).is_file();
+        let there = peft::is_adapter(folder) && folder.join(peft::TENSORS).exists();
         there.then(|| peft::read_shape(folder, shape))
     }
     /// Returns the template of a new model.
@@ -301,6 +305,19 @@ impl ModelInitConfig {
     /// between a new and a given model.
     fn is_new(&self) -> bool {
         self.from.as_deref().is_none_or(str::is_empty)
+    }
+    /// Returns the problems with the sizes of a new model.
+    fn size_problems(&self) -> Vec<OptionProblem> {
+        let sizes = ModelSizes {
+            vocabulary: self.tokenizer.vocabulary_size.unwrap_or(1),
+            labels: 0,
+            hidden: self.hidden_size,
+            inner: self.intermediate_size,
+            layers: self.layers,
+            heads: [self.heads, self.kv_heads.unwrap_or(self.heads)],
+            head_dim: self.hidden_size / self.heads.max(1),
+        };
+        sizes::problems(&sizes, self.max_position_embeddings)
     }
     fn shape(&self, vocabulary: usize) -> ModelConfig {
         let kv_heads = self.kv_heads.unwrap_or(self.heads);

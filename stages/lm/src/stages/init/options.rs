@@ -82,7 +82,7 @@ impl TemplateChoice {
             let problem = OptionProblem::new("/file", "the tokens of a new model are those of a built-in template");
             return Some(problem.help("use `template: compact` or `template: chatml`, or set `from`"));
         }
-        let wrong = Path::new(file).is_file().then(|| self.template().err()).flatten()?;
+        let wrong = Path::new(file).exists().then(|| self.template().err()).flatten()?;
         Some(OptionProblem { pointer: "/file".into(), message: wrong.message, help: wrong.help })
     }
 }

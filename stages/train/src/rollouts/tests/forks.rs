@@ -143,10 +143,14 @@ fn tokens_of_a_demonstration_are_given_and_scored() {
     let start = EpisodeStart::Prefix(EpisodePrefix {
         turns: vec![root.trajectory.token_ids[first.first..first.end].to_vec()],
         partial: Vec::new(),
+        demonstration: "shown".to_string(),
     });
     let job = EpisodeJob { start, ..EpisodeJob::root(at / 4, 9) };
     let one = &roll(half_trained(), &problems, &[job], limits(1), 1).unwrap()[0];
     assert_eq!(one.given, root.turns[1].first);
+    let problem = &problems[at / 4].id;
+    assert_eq!(one.trajectory.parents, [problem.as_str(), "shown"]);
+    assert_eq!(root.trajectory.parents, [problem.as_str()], "it was given no tokens");
     assert!(
         one.sampled_tokens() + (first.end - first.first) == one.trajectory.loss_mask.iter().filter(|m| **m).count()
     );

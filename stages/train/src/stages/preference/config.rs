@@ -1,6 +1,7 @@
 //! Defines the options of `preference`.
 
 use crate::backend_config::TrainOptions;
+use crate::model_options;
 use crate::optimize::{OptimizerOptions, TrainingMethod};
 use crate::row_options;
 use schemars::JsonSchema;
@@ -117,10 +118,8 @@ impl PreferenceConfig {
 
 impl TrainOptions for PreferenceConfig {
     fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = self.optimizer.problems("/optimizer");
-        problems.extend(self.template.problems("/template"));
-        problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
-        problems.extend(self.save.problems("/save"));
+        let adapter = self.adapter.as_ref();
+        let mut problems = model_options::problems(&self.optimizer, &self.template, adapter, &self.save);
         problems.extend(OptionProblem::out_of_range("/sft_weight", self.sft_weight, 0.0..));
         problems.extend(OptionProblem::out_of_range("/batch_pairs", self.batch_pairs, 1..));
         problems.extend(OptionProblem::out_of_range("/micro_batch_tokens", self.micro_batch_tokens, 1..));
@@ -151,10 +150,7 @@ impl TrainOptions for PreferenceConfig {
         let training =
             TrainingMemory { adapter: self.adapter.as_ref(), tokens: self.micro_batch_tokens, samples: second };
         let mut problems = row_options::unmeasured(&measured, self.validation_share, inputs);
-        problems.extend(shape::without_language_head(inputs, &["model", "reference"]));
-        problems.extend(shape::adapter_problems(inputs, self.adapter.as_ref()));
-        problems.extend(shape::too_large(inputs, &training));
-        problems.extend(shape::native_template_problems(&self.template, inputs, &["model"]));
+        problems.extend(model_options::unsuitable(inputs, &["model", "reference"], &self.template, &training));
         problems
     }
 }

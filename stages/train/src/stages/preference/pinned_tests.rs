@@ -1,14 +1,10 @@
 //! Pins the weights of small trainings, so a change of how pairs are read, matched or resumed is seen.
-//!
-//! The digests are those of machines with AVX-512: other machines may round sums in another order.
 #![cfg(target_arch = "x86_64")]
 
 use super::Preference;
-use crate::testing::{context_in, demonstrations, input_model, input_trajectories, outputs, run_stage, tiny_model};
-use serde_json::{Value, json};
-use std::path::Path;
-use trainyard_api::StageContext;
-use trainyard_core::{Digest, ErrorKind};
+use crate::pinned_training::{TrainingRows, expect};
+use crate::testing::demonstrations;
+use serde_json::json;
 use trainyard_tables::Trajectory;
 
 /// Returns the chosen rows of all groups, followed by the rejected rows, whose answers are longer.
@@ -25,50 +21,15 @@ fn preferences(count: usize, bound: u64, seed: u64) -> Vec<Trajectory> {
     [chosen, rejected].concat()
 }
 
-fn context(folder: &Path, trains: &[&[Trajectory]], held: &[Trajectory], cancel_after: Option<usize>) -> StageContext {
-    let mut context = context_in(folder, 1, cancel_after);
-    input_model(&mut context, folder, "model", &tiny_model(16, 1, 1));
-    trains.iter().for_each(|rows| input_trajectories(&mut context, folder, "preferences", rows));
-    if !held.is_empty() {
-        input_trajectories(&mut context, folder, "validation", held);
-    }
-    outputs(&mut context, folder, &["model", "report"]);
-    context
-}
-
-/// Returns the digests of the weights and of the metrics.
-fn digests(context: &StageContext) -> [String; 2] {
-    let weights = std::fs::read(context.output("model").unwrap().join("model.safetensors")).unwrap();
-    let metrics = Digest::of_json(&context.metrics).unwrap();
-    [Digest::of(&weights), metrics].map(|digest| digest.as_str().to_string())
-}
-
-/// Trains in one attempt, and in two with a resume, and checks that both end in the pinned digests.
-fn expect(options: &Value, trains: &[&[Trajectory]], held: &[Trajectory], pinned: [&str; 2]) {
-    let whole = tempfile::tempdir().unwrap();
-    let mut uninterrupted = context(whole.path(), trains, held, None);
-    run_stage::<Preference>(options.clone(), &mut uninterrupted).unwrap();
-    let killed = tempfile::tempdir().unwrap();
-    let mut first = context(killed.path(), trains, held, Some(2));
-    assert_eq!(run_stage::<Preference>(options.clone(), &mut first).unwrap_err().kind, ErrorKind::Cancelled);
-    let mut second = context(killed.path(), trains, held, None);
-    run_stage::<Preference>(options.clone(), &mut second).unwrap();
-    assert_eq!(digests(&uninterrupted), digests(&second));
-    if is_x86_feature_detected!("avx512f") {
-        assert_eq!(digests(&uninterrupted), pinned, "{:?}", uninterrupted.metrics);
-    }
-}
-
 #[test]
 fn weights_of_several_epochs_with_held_out_problems_are_pinned() {
     let options = json!({
         "epochs": 2, "batch_pairs": 5, "micro_batch_tokens": 200, "validation_share": 0.2, "validate_every": 4,
         "checkpoint_every": 3, "optimizer": {"learning_rate": 1e-2}, "keep": "best", "seed": 3,
     });
-    expect(
+    expect::<Preference>(
         &options,
-        &[&preferences(30, 5, 2)],
-        &[],
+        &TrainingRows { port: "preferences", trains: &[&preferences(30, 5, 2)], held: &[] },
         [
             "bcad5aada8f6ebdce72381a2bca09469f32572eae21479f7609fa87e2533ab49",
             "4de1ad6c2d292176879a7d4c3373ea2dcbe6ede2ec5907364315f5ac2525800d",
@@ -84,10 +45,10 @@ fn weights_with_a_validation_input_and_omitted_pairs_are_pinned() {
     });
     let mut one = preferences(25, 60, 4);
     one.remove(7);
-    expect(
+    let two = preferences(10, 9, 6);
+    expect::<Preference>(
         &options,
-        &[&one, &preferences(10, 9, 6)],
-        &preferences(8, 9, 8),
+        &TrainingRows { port: "preferences", trains: &[&one, &two], held: &preferences(8, 9, 8) },
         [
             "8a4a841592970f856b084c3fdc775e4b6630d19a3a61073637fbf1ef1020fd94",
             "e806cd2066bc542180d0155c0c9d60253b55d589297ca52897df6145dd7fe747",

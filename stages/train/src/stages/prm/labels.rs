@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::Environment;
-use trainyard_learn::Rollout;
+use trainyard_learn::{EpisodePrefix, Rollout};
 use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Problem, Trajectory};
 
@@ -226,7 +226,7 @@ fn start(row: &Trajectory, end: usize) -> EpisodeStart {
             turns.push(std::mem::take(&mut partial));
         }
     }
-    EpisodeStart::Prefix(trainyard_learn::EpisodePrefix { turns, partial })
+    EpisodeStart::Prefix(EpisodePrefix { turns, partial, ..EpisodePrefix::default() })
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub use config::RlConfig;
 use crate::backend_config::BACKEND_POINTER;
 use crate::config::{default_environment, default_rewards};
 use crate::model;
+use crate::model_options;
 use crate::native;
 use crate::optimize::TrainingMethod;
 use crate::problems;
@@ -69,7 +70,7 @@ pub struct Rl {
 impl Stage for Rl {
     type Prepared = PreparedRl;
     const NAME: &'static str = "rl";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
     const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
     const DOC: &'static str = include_str!("rl.md");
     const EXAMPLE: &'static str = concat!(
@@ -277,10 +278,7 @@ impl PreparedOptions for PreparedRl {
         problems.extend(problems::lost_results(&config.environment, inputs, &["model"]));
         let adapter = config.adapter.as_ref();
         let training = TrainingMemory { adapter, tokens: config.micro_batch_tokens, samples: true };
-        problems.extend(shape::without_language_head(inputs, &["model"]));
-        problems.extend(shape::adapter_problems(inputs, adapter));
-        problems.extend(shape::too_large(inputs, &training));
-        problems.extend(shape::native_template_problems(&config.template, inputs, &["model"]));
+        problems.extend(model_options::unsuitable(inputs, &["model"], &config.template, &training));
         if !wired("demonstrations") && self.parts.as_ref().is_some_and(|parts| parts.needs().demonstrations) {
             let problem = OptionProblem::new("/demonstrations", "a part needs demonstrations, but none are connected");
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));

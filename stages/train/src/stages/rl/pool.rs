@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
-use trainyard_learn::{PoolProblem, ProblemPool};
+use trainyard_learn::{PoolDemonstration, PoolProblem, ProblemPool};
 use trainyard_lm::template::{ChatEncoder, ConversationTokens, TokenizedConversation};
 use trainyard_tables::{Problem, Trajectory};
 
@@ -18,12 +18,13 @@ pub fn pool(
     chat: &ChatEncoder,
     positions: usize,
 ) -> Result<ProblemPool> {
-    let mut by_problem: BTreeMap<&str, Vec<Vec<Vec<u32>>>> = BTreeMap::new();
+    let mut by_problem: BTreeMap<&str, Vec<PoolDemonstration>> = BTreeMap::new();
     for row in demonstrations {
         let encoded = TokenizedConversation::encode_row(chat, row)
             .and_then(|encoded| fitting(encoded, positions))
             .map_err(|e| e.at(format!("row `{}` of input `demonstrations`", row.id)))?;
-        by_problem.entry(&row.problem_id).or_default().push(own_turns(&encoded));
+        let demonstration = PoolDemonstration { id: row.id.clone(), turns: own_turns(&encoded) };
+        by_problem.entry(&row.problem_id).or_default().push(demonstration);
     }
     let one = |p: &Problem| PoolProblem {
         id: p.id.clone(),
@@ -63,7 +64,9 @@ mod tests {
         let problems = sums(3, 3, 2);
         let found =
             pool(&problems, &demonstrations(2, 3, 2), &model.chat, model.config.max_position_embeddings).unwrap();
-        let [call, answer] = found.problems[0].demonstrations[0].as_slice() else { panic!("two turns") };
+        let demonstration = &found.problems[0].demonstrations[0];
+        assert_eq!(demonstration.id, "demo-sum-0");
+        let [call, answer] = demonstration.turns.as_slice() else { panic!("two turns") };
         let tokenizer = model.chat.tokenizer();
         assert_eq!(model.chat.content(call).unwrap(), format!("<tool_call>{}</tool_call>", problems[0].canonical));
         assert_eq!(model.chat.content(answer).unwrap(), problems[0].answer);

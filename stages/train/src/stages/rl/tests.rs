@@ -172,6 +172,20 @@ fn rollouts_of(context: &StageContext) -> Vec<Trajectory> {
 }
 
 #[test]
+fn a_rollout_names_the_demonstration_that_it_begins_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let over = json!({"algorithm": "prefix_rft", "filters": [], "checkpoint_every": 0});
+    let rollouts = rollouts_of(&short(folder.path(), with(options(1), over), 2, None).unwrap());
+    assert!(rollouts.iter().filter(|row| row.sample == 0).count() >= 8, "one of every group");
+    for row in &rollouts {
+        let problem = row.problem_id.clone();
+        let demonstration = format!("demo-{problem}");
+        let made_from = if row.sample == 0 { vec![problem, demonstration] } else { vec![problem] };
+        assert_eq!(row.parents, made_from, "{}", row.id);
+    }
+}
+
+#[test]
 fn passes_over_the_problems_span_steps() {
     let folder = tempfile::tempdir().unwrap();
     let over = json!({

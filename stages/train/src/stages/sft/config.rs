@@ -2,6 +2,7 @@
 
 use super::stop::{self, StopAt};
 use crate::backend_config::TrainOptions;
+use crate::model_options;
 use crate::optimize::{OptimizerOptions, TrainingMethod};
 use crate::row_options;
 use schemars::JsonSchema;
@@ -105,10 +106,8 @@ impl SftConfig {
 
 impl TrainOptions for SftConfig {
     fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = self.optimizer.problems("/optimizer");
-        problems.extend(self.template.problems("/template"));
-        problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
-        problems.extend(self.save.problems("/save"));
+        let adapter = self.adapter.as_ref();
+        let mut problems = model_options::problems(&self.optimizer, &self.template, adapter, &self.save);
         problems.extend(OptionProblem::out_of_range("/batch_tokens", self.batch_tokens, 1..));
         problems.extend(OptionProblem::out_of_range("/micro_batch_tokens", self.micro_batch_tokens, 1..));
         problems.extend(OptionProblem::out_of_range("/validation_share", self.validation_share, 0.0..=0.5));
@@ -152,10 +151,7 @@ impl TrainOptions for SftConfig {
         let mut problems = row_options::unmeasured(&measured, self.validation_share, inputs);
         problems.extend(twice);
         problems.extend(stop::problems_with(self.stop_at.as_ref(), inputs));
-        problems.extend(shape::without_language_head(inputs, &["model"]));
-        problems.extend(shape::adapter_problems(inputs, self.adapter.as_ref()));
-        problems.extend(shape::too_large(inputs, &training));
-        problems.extend(shape::native_template_problems(&self.template, inputs, &["model"]));
+        problems.extend(model_options::unsuitable(inputs, &["model"], &self.template, &training));
         problems
     }
 }

@@ -3,15 +3,15 @@
 use super::export_result::{ExportResult, expect_no_card};
 use crate::args::ExportArgs;
 use crate::commands::artifacts::fetch;
-use crate::output::conversation::PER_TOKEN;
 use crate::session::AppSession;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchBounds, BatchWriter, GroupReader};
+use trainyard_tables::{BatchBounds, BatchWriter, CsvFormulas, GroupReader};
 use trainyard_views::find::ResolvedOutput;
+use trainyard_views::trajectory::PER_TOKEN;
 
 /// Exports the rows of a table to the file `to`, in the format of the extension `ending`. CSV and JSON Lines omit the
 /// columns with a value per token unless `--columns` names them: they are most of the bytes and meaningless without the
@@ -29,7 +29,8 @@ pub fn table(
     let selected = columns(&all, &args.columns, ending)?;
     let left_out =
         if args.columns.is_empty() { all.into_iter().filter(|c| !selected.contains(c)).collect() } else { Vec::new() };
-    let rows = trainyard_tables::write_complete(to, |partial| write(&table, &selected, ending, partial))?;
+    let formulas = if args.keep_formulas { CsvFormulas::Unchanged } else { CsvFormulas::Escaped };
+    let rows = trainyard_tables::write_complete(to, |partial| write(&table, &selected, (ending, formulas), partial))?;
     Ok(ExportResult { files: vec![to.display().to_string()], rows: Some(rows), left_out, ..ExportResult::default() })
 }
 
@@ -50,13 +51,13 @@ fn is_trajectories(all: &[String]) -> bool {
 }
 
 /// Writes columns of a table in the format of an extension, batch by batch.
-fn write(table: &Path, columns: &[String], ending: &str, to: &Path) -> Result<u64> {
+fn write(table: &Path, columns: &[String], (ending, formulas): (&str, CsvFormulas), to: &Path) -> Result<u64> {
     if ending == "parquet" {
         return copy_table(table, columns, to);
     }
     let mut out = BufWriter::new(File::create(to).map_err(|e| io_error(to, &e))?);
     let rows = match ending {
-        "csv" => trainyard_tables::export_csv(table, Some(columns), &mut out)?,
+        "csv" => trainyard_tables::export_csv(table, Some(columns), formulas, &mut out)?,
         _ => trainyard_tables::export_jsonl(table, Some(columns), &mut out)?,
     };
     out.flush().map_err(|e| io_error(to, &e))?;

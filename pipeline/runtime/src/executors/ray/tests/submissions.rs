@@ -2,7 +2,7 @@
 
 use super::server::{RecordedRequest, Server};
 use super::{ray, share, task};
-use crate::executors::{Executor, MARK};
+use crate::executors::Executor;
 use serde_json::{Value, json};
 use trainyard_core::ErrorKind;
 use trainyard_engine::MachineShare;
@@ -57,7 +57,11 @@ async fn job_request_has_name_amounts_and_command() {
             "runtime_env": {"config": {"eager_install": false}, "env_vars": null}
         })
     );
-    assert_eq!(variables, json!({"A": "b", "OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2", MARK: task.url()}));
+    assert_eq!(
+        variables,
+        json!({"A": "b", "OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2"}),
+        "Ray hands the variables to its own processes too, so none marks the attempt"
+    );
 }
 
 #[tokio::test]
@@ -65,6 +69,10 @@ async fn attempt_without_gpus_sees_none() {
     let server = cluster(200, SUBMITTED).await;
     ray(&server.address, json!({})).unwrap().submit(&[task("a", share(1)).await]).await[0].as_ref().unwrap();
     assert_eq!(submitted(&server)[0]["runtime_env"]["env_vars"]["CUDA_VISIBLE_DEVICES"], "");
+    let server = cluster(200, SUBMITTED).await;
+    let shown = ray(&server.address, json!({"hide_gpus": false})).unwrap();
+    shown.submit(&[task("a", share(1)).await]).await[0].as_ref().unwrap();
+    assert!(submitted(&server)[0]["runtime_env"]["env_vars"].get("CUDA_VISIBLE_DEVICES").is_none());
 }
 
 #[tokio::test]
