@@ -26,12 +26,26 @@ has_network() {
   [ "$(cat "$scratch/$index.network")" = yes ]
 }
 
+# again COMMAND…: runs COMMAND up to four times with pauses, because a package index may be away for a moment.
+again() {
+  local pause
+  for pause in 5 20 60; do
+    "$@" && return
+    sleep "$pause"
+  done
+  "$@"
+}
+
 # fetch NAME PACKAGE…: a Python in $scratch/NAME with these packages. Fails if a network cannot provide them, and
-# returns 1 without a network.
+# returns 1 without a network. uv installs in a third of the time of pip.
 fetch() {
   has_network || { lacks "network" "$1 is not tested (${*:2})"; return 1; }
-  python3 -m venv "$scratch/$1" && "$scratch/$1/bin/pip" install --quiet "${@:2}" ||
-    { echo "pip cannot install ${*:2}"; exit 1; }
+  local uv="$scratch/uv/bin/uv"
+  [ -x "$uv" ] || again python3 -m pip install --quiet --target "$scratch/uv" 'uv==0.13.9' ||
+    { echo "pip cannot install uv"; exit 1; }
+  "$uv" venv --quiet --python "$(command -v python3)" "$scratch/$1" &&
+    again "$uv" pip install --quiet --python "$scratch/$1/bin/python" "${@:2}" ||
+    { echo "uv cannot install ${*:2}"; exit 1; }
 }
 
 # fetch_npm FOLDER PACKAGE…: npm packages in FOLDER. As `fetch`.
