@@ -100,7 +100,7 @@ fn programs_can_read_what_people_can() {
     let s = Sandbox::new();
     let wrote = s.run(&["init", "new", "--format", "json"]).code(0).json();
     assert_eq!(wrote["wrote"], json!(["new/workflow.yaml", "new/trainyard.yaml", "new/schema.json"]));
-    assert_eq!(wrote["next"], "trainyard run new/workflow.yaml");
+    assert_eq!(wrote["next"], "cd new && trainyard run workflow.yaml");
     assert!(s.run(&["schema", "--format", "json"]).code(0).json().is_object());
     s.write("talks.yaml", TALKS);
     s.run(&["run", "talks.yaml"]).code(0);

@@ -7,6 +7,7 @@ use crate::args::{AdapterPackage, InitArgs, OutputFormat};
 use crate::compiled;
 use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text};
+use crate::output::shell::word;
 use crate::shipped::ShippedFiles;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -52,8 +53,17 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     };
     files.extend([("trainyard.yaml".to_string(), SITE.to_string()), ("schema.json".to_string(), schema)]);
     let quick = if args.recipe.is_some() { " -p size=quick" } else { "" };
-    let next = format!("trainyard run {}{quick}", args.folder.join("workflow.yaml").display());
+    let next = format!("{}trainyard run workflow.yaml{quick}", change_folder(&args.folder)?);
     write(args, files, next)
+}
+
+/// Returns `cd FOLDER && `, or an empty text for the working directory: the site file is searched from there on.
+fn change_folder(folder: &Path) -> Result<String> {
+    let working = compiled::working_directory()?;
+    if absolute(&working, &folder.to_string_lossy()) == working {
+        return Ok(String::new());
+    }
+    Ok(format!("cd {} && ", word(&folder.to_string_lossy())))
 }
 
 /// Returns the name and the text of an adapter.

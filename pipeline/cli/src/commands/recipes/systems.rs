@@ -87,29 +87,28 @@ fn is_measured(evidence: &Evidence) -> bool {
     }
 }
 
-/// Formats the number of systems with each result. A system with several recipes counts with the best of their results.
+/// Formats the number of systems with each result. A system with several recipes may help on one task and harm on
+/// another one; it counts as both.
 fn count(rows: &[(&LoadedRecipe, Evidence)]) -> String {
-    let mut results: BTreeMap<&str, Option<RecipeResult>> = BTreeMap::new();
+    let mut results: BTreeMap<&str, Vec<RecipeResult>> = BTreeMap::new();
     for (found, evidence) in rows {
-        let result = match evidence {
-            Evidence::Seeds(_, judgment) => judgment.result,
-            Evidence::OneRun(_) => None,
-        };
-        let best = results.entry(&found.recipe.system).or_default();
-        let rank = |r: Option<RecipeResult>| RecipeResult::ALL.iter().position(|known| Some(*known) == r);
-        if best.is_none() || rank(result).is_some_and(|new| rank(*best).is_some_and(|old| new < old)) {
-            *best = result;
+        let of_system = results.entry(&found.recipe.system).or_default();
+        if let Evidence::Seeds(_, judgment) = evidence {
+            of_system.extend(judgment.result);
         }
     }
-    let of = |result: Option<RecipeResult>| results.values().filter(|found| **found == result).count();
+    let with = |result| results.values().filter(|of_system| of_system.contains(&result)).count();
+    let not_shown = |of_system: &&Vec<RecipeResult>| of_system.iter().all(|result| *result == RecipeResult::NotShown);
+    let judged = results.values().filter(|of_system| !of_system.is_empty());
     format!(
-        "{} systems: **{} shown to help, {} not shown, {} harm** by the protocol of [effects.md](effects.md); the \
-         effects of the other {} are not judged yet, and their recipes show the mechanism alone.\n\n",
+        "{} systems: **{} shown to help on a task, {} to harm on one, {} without a shown effect** by the protocol\nof \
+         [effects.md](effects.md). The effects of the other {} are not judged yet; their recipes show the mechanism \
+         alone.\n\n",
         results.len(),
-        of(Some(RecipeResult::Shown)),
-        of(Some(RecipeResult::NotShown)),
-        of(Some(RecipeResult::Harm)),
-        of(None)
+        with(RecipeResult::Shown),
+        with(RecipeResult::Harm),
+        judged.clone().filter(not_shown).count(),
+        results.len() - judged.count()
     )
 }
 
