@@ -146,7 +146,7 @@ index.html in a browser. A site file goes before the command: `trainyard --site 
   trainyard artifacts pin latest/rl/model --note \"in the paper\"
   trainyard artifacts gc --keep-last 3 --dry-run
 
-An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest` or `latest-success` (the newest
+An artifact is named RUN/STAGE/OUTPUT, where RUN may be a tag, `latest` or `latest-success` (the newest
 run that succeeded), or DIGEST/OUTPUT with a stage digest or its first digits, as a run prints them.")]
     Artifacts(ArtifactsArgs),
     /// Search the messages of all trajectories of a run.
@@ -286,7 +286,7 @@ pub enum PlanFormat {
 
 #[derive(Debug, Clone, Args)]
 pub struct LogsArgs {
-    /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+    /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub run: String,
     /// Print only the logs of this stage.
@@ -304,7 +304,7 @@ pub struct LogsArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct ExplainArgs {
-    /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+    /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub run: String,
     /// Stage key, e.g. `rl` or `rl[seed=1]`.

@@ -26,7 +26,7 @@ pub struct ArtifactsArgs {
 pub enum ArtifactsCommand {
     /// List all artifacts of a run.
     List {
-        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
         #[arg(default_value = "latest", add = ArgValueCompleter::new(complete::runs))]
         run: String,
     },

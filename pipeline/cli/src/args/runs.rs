@@ -29,7 +29,7 @@ pub enum RunsCommand {
     },
     /// Show one run: every stage, its state, time, attempts and metrics.
     Show {
-        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
         #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
         /// Print the run again whenever it changes, until it ends.
@@ -45,7 +45,7 @@ pub enum RunsCommand {
     #[command(after_help = "Example:
   trainyard runs diff latest-success latest")]
     Diff {
-        /// First run: id, a unique prefix of it, `latest`, or `latest-success`.
+        /// First run: id, a unique prefix of it, a tag, `latest`, or `latest-success`.
         #[arg(value_name = "A", add = ArgValueCompleter::new(complete::runs))]
         a: String,
         /// Second run.
@@ -54,7 +54,7 @@ pub enum RunsCommand {
     },
     /// Stop a run.
     Cancel {
-        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
         #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
     },
@@ -64,7 +64,7 @@ pub enum RunsCommand {
     Untag(TagArgs),
     /// Resume an interrupted run.
     Resume {
-        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
         #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
         /// Resume even if its writer may still be alive.
@@ -74,7 +74,7 @@ pub enum RunsCommand {
     /// Discard the resume points of a stage, so that its next attempt starts from the beginning. Required if this
     /// version cannot read them.
     Afresh {
-        /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+        /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
         #[arg(add = ArgValueCompleter::new(complete::runs))]
         run: String,
         /// Stage key, e.g. `rl` or `rl[seed=1]`.

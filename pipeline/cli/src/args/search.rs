@@ -8,7 +8,7 @@ use trainyard_views::search::{NumberRange, VerdictFilter};
 
 #[derive(Debug, Clone, Args)]
 pub struct SearchArgs {
-    /// Run id, a unique prefix of it, `latest`, or `latest-success`.
+    /// Run id, a unique prefix of it, a tag, `latest`, or `latest-success`.
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub run: String,
     /// Text, in any case of letters, or a regular expression (`--regex`).
