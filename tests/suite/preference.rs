@@ -93,6 +93,8 @@ fn imported_pairs_are_learned_from_with_shared_turns_as_context() {
     s.write("imported.yaml", IMPORTED);
     s.run(&["run", "imported.yaml"]).code(0).says("preferences 30").says("accuracy");
     s.run(&["run", "imported.yaml"]).code(0).says("preference: hit");
+    let hit = s.run(&["runs", "show", "latest", "--curves", "preference"]).code(0);
+    hit.prints("these are the curves of stage preference of run").prints("accuracy");
     let shown = s.run(&["artifacts", "show", "latest/preference/model", "--format", "json"]).code(0).json();
     assert!(shown.to_string().contains("tokenizer_digest"), "{shown}");
     s.run(&["run", "imported.yaml", "-p", "loss=simpo"]).code(0).says("preference: done");

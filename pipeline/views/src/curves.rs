@@ -1,10 +1,12 @@
 //! Shows the learning curves of a stage.
 
+use crate::explain::HitOrigin;
 use crate::stream_page::{StreamQuery, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{AttemptNumber, Result, RunId};
-use trainyard_runtime::curves;
+use trainyard_engine::fold::StageView;
+use trainyard_runtime::curves::{self, StageCurves};
 use trainyard_store::{AttemptStream, Store};
 
 /// Page of an attempt's learning curves.
@@ -31,10 +33,91 @@ pub struct CurvePoint {
     pub value: f64,
 }
 
+/// Complete learning curves of a stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredCurves {
+    /// Run and stage that reported the curves, if the stage was taken from the cache.
+    pub origin: Option<HitOrigin>,
+    /// Curves by name; empty if none are in the store.
+    pub curves: StageCurves,
+}
+
+/// Reads the curves of a stage over all its attempts. Of a stage that was taken from the cache, reads those of the run
+/// that made it. Errors: those of the store.
+pub async fn of_stage(store: &Store, run: &RunId, stage: &StageView) -> Result<StoredCurves> {
+    let attempts: Vec<_> = stage.attempts.iter().map(|attempt| attempt.number).collect();
+    let published = stage.digest.as_ref().zip(stage.generation).filter(|_| attempts.is_empty());
+    let manifest = match published {
+        Some((digest, generation)) => store.manifest_at(digest, generation).await?,
+        None => None,
+    };
+    let Some(manifest) = manifest else {
+        let curves = curves::of_stage(store, run, stage.key(), &attempts).await?;
+        return Ok(StoredCurves { origin: None, curves });
+    };
+    let made = manifest.provenance;
+    let attempts: Vec<_> = (1..=made.attempt).collect();
+    let curves = curves::of_stage(store, &made.run, &made.stage, &attempts).await?;
+    let origin = HitOrigin { run: made.run, stage: made.stage, generation: manifest.generation };
+    Ok(StoredCurves { origin: Some(origin), curves })
+}
+
 /// Shows a page of a stage's learning curves. Errors: invalid (no such run or stage), those of the store.
 pub async fn show(store: &Store, run: &RunId, query: &StreamQuery) -> Result<CurvePage> {
     let page = read(store, run, query, AttemptStream::Metrics).await?;
     let point = |(name, step, value)| CurvePoint { name, step, value };
     let points = curves::points(&page.bytes).into_iter().map(point).collect();
     Ok(CurvePage { attempt: page.attempt, points, next: page.next, more: page.more })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+    use trainyard_core::attempt::AttemptMessage;
+    use trainyard_core::event::{Event, EventRecord};
+    use trainyard_core::{Digest, Manifest, StageKey};
+    use trainyard_engine::fold::RunView;
+    use trainyard_store::StoreOptions;
+
+    /// Returns the view of a run whose stage `sft` was taken from the cache.
+    fn hit(digest: &[u8]) -> RunView {
+        let event = Event::CacheHit {
+            stage: StageKey("sft".into()),
+            digest: Digest::of(digest),
+            generation: 0,
+            metrics: BTreeMap::new(),
+            comparisons: Vec::new(),
+            outputs: BTreeMap::new(),
+        };
+        let mut view = RunView::default();
+        view.apply(&EventRecord { at: 1, event });
+        view
+    }
+
+    #[tokio::test]
+    async fn curves_of_a_hit_are_those_of_the_run_that_made_it() {
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        let (first, second) = (RunId("20261121-000000-000000".into()), RunId("20261122-000000-000000".into()));
+        let made = StageKey("sft[seed=1]".into());
+        let manifest: Manifest = serde_json::from_value(json!({
+            "format": 1, "stage_digest": Digest::of(b"sft"), "generation": 0, "kind": "sft", "kind_version": 1,
+            "config": {}, "inputs": {},
+            "provenance": {"workflow": "w", "run": first, "stage": made, "attempt": 2},
+        }))
+        .unwrap();
+        store.publish(&manifest).await.unwrap();
+        for (attempt, step, value) in [(1, 1, 3.0), (2, 2, 2.0)] {
+            let point = AttemptMessage::Metric { name: "loss".into(), step, value };
+            let line = serde_json::to_string(&point).unwrap() + "\n";
+            store.put_chunk(&first, &made, attempt, AttemptStream::Metrics, 0, line.into()).await.unwrap();
+        }
+        let found = of_stage(&store, &second, &hit(b"sft").stages[0]).await.unwrap();
+        let loss = BTreeMap::from([(1, 3.0), (2, 2.0)]);
+        assert_eq!(found.curves, BTreeMap::from([("loss".to_string(), loss)]));
+        assert_eq!(found.origin, Some(HitOrigin { run: first, stage: made, generation: 0 }));
+        let removed = of_stage(&store, &second, &hit(b"gone").stages[0]).await.unwrap();
+        assert_eq!(removed, StoredCurves { origin: None, curves: StageCurves::new() });
+    }
 }

@@ -41,6 +41,11 @@ pub fn environment(
     Ok(Some(environment))
 }
 
+/// Checks that the model's template can show the results of the environment's tools. Errors: invalid.
+pub fn expect_tools(model: &ModelFolder, environment: &dyn Environment) -> Result<()> {
+    if environment.tools().is_empty() { Ok(()) } else { model.chat.expect_tools() }
+}
+
 /// Returns a problem with `native` if the problems of the environment already describe their tools, else `None`.
 fn described_by_problems(environment: &Value) -> Option<OptionProblem> {
     let chooses = environment.get("describe_tools").is_some() && environment.get("format").is_some();

@@ -254,9 +254,23 @@ pub fn half_trained() -> &'static ModelFolder {
 
 /// Returns the half-trained model with the compact template, changed so that earlier calls lose their closing tag.
 pub fn rewriting() -> ModelFolder {
-    let source = "{% for m in messages %}<|{{ m.role }}|>{% if loop.last or m.role != 'assistant' %}{{ m.content }}\
+    templated(
+        "{% for m in messages %}<|{{ m.role }}|>{% if loop.last or m.role != 'assistant' %}{{ m.content }}\
         {% else %}{{ m.content.replace('</tool_call>', '') }}{% endif %}<|end|>{% endfor %}\
-        {% if add_generation_prompt %}<|assistant|>{% endif %}";
+        {% if add_generation_prompt %}<|assistant|>{% endif %}",
+    )
+}
+
+/// Returns the half-trained model with a template that leaves out the results of tools.
+pub fn without_results() -> ModelFolder {
+    templated(
+        "{% for m in messages if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}\
+        {% if add_generation_prompt %}<|assistant|>{% endif %}",
+    )
+}
+
+/// Returns the half-trained model with another template.
+fn templated(source: &str) -> ModelFolder {
     let model = half_trained();
     let chat = ChatEncoder::new(model.chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
     ModelFolder { chat: chat.with_stop_tokens(model.stop_tokens()), ..model.clone() }

@@ -268,7 +268,7 @@ async fn damaged_manifests_are_followed_by_the_next(store: &Store) {
 
 /// Returns the newest complete checkpoint.
 async fn resume_point(store: &Store, scratch: &Path, stage: &Digest) -> Option<CheckpointRecord> {
-    let (record, folder) = store.fetch_checkpoint(stage, &scratch.join("resume")).await.expect("fetches")?;
+    let (record, folder) = store.fetch_checkpoint(stage, &scratch.join("resume")).await.expect("fetches").found?;
     assert!(record.files.iter().all(|file| folder.join(&file.path).exists()), "its files are there");
     Some(record)
 }
@@ -295,7 +295,11 @@ async fn resume_points_are_complete_ones(store: &Store, scratch: &Path) {
     store.create(&layout::checkpoint(&stage, 110, 1), text.into()).await.expect("puts");
     assert_eq!(resume_point(store, scratch, &stage).await, Some(record.clone()), "an incomplete one is passed over");
     overwrite(store, &record.files[0].digest, "weights 1OO").await;
-    assert_eq!(resume_point(store, scratch, &stage).await.map(|r| r.step), Some(90), "a damaged one is passed over");
+    let fetched = store.fetch_checkpoint(&stage, &scratch.join("resume")).await.expect("fetches");
+    assert_eq!(fetched.found.map(|(record, _)| record.step), Some(90), "a damaged one is passed over");
+    let [incomplete, damaged] = &fetched.skipped[..] else { panic!("{:?}", fetched.skipped) };
+    assert!(incomplete.step == 110 && incomplete.reason.contains("is missing"), "{incomplete:?}");
+    assert!(damaged.step == 100 && damaged.reason.contains("is damaged"), "{damaged:?}");
 }
 
 async fn journals_are_fenced(store: &Store) {

@@ -81,6 +81,7 @@ pub mod streams;
 pub mod tags;
 mod upload;
 
+pub use checkpoints::{FetchedCheckpoint, SkippedCheckpoint};
 pub use collected_manifest::CollectedManifest;
 pub use connection::{CreateOutcome, ObjectEntry};
 pub use credentials::credentials;

@@ -101,7 +101,8 @@ impl Store {
             None => Ok(()),
         }
     }
-    async fn first_missing<'a>(&self, files: &'a [FileEntry]) -> Result<Option<&'a FileEntry>> {
+    /// Returns the first file whose object is missing or has another size.
+    pub(crate) async fn first_missing<'a>(&self, files: &'a [FileEntry]) -> Result<Option<&'a FileEntry>> {
         // Collected first: a stream that holds the closure is not `Send` for every lifetime, so no task could run it.
         let checks: Vec<_> = files
             .iter()

@@ -12,7 +12,7 @@ use trainyard_core::artifact::FileEntry;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, CheckpointRecord, LogLevel};
 use trainyard_core::error::io_error;
 use trainyard_core::{AttemptNumber, Digest, Error, ErrorKind, Result};
-use trainyard_store::Store;
+use trainyard_store::{FetchedCheckpoint, SkippedCheckpoint, Store};
 
 /// Maximum time for which a checkpoint request may block the stage.
 const OUTAGE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -42,8 +42,9 @@ impl StoredCheckpoints {
 
 impl CheckpointStore for StoredCheckpoints {
     fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
-        let found = self.wait.wait_for(self.store.fetch_checkpoint(&self.digest, &self.folder))?;
-        Ok(found.map(|(record, folder)| (record.step, folder)))
+        let fetched = self.wait.wait_for(self.store.fetch_checkpoint(&self.digest, &self.folder))?;
+        self.warn_of_skipped(&fetched);
+        Ok(fetched.found.map(|(record, folder)| (record.step, folder)))
     }
 
     fn save(&self, step: u64, folder: &Path) -> Result<()> {
@@ -66,6 +67,17 @@ impl CheckpointStore for StoredCheckpoints {
 }
 
 impl StoredCheckpoints {
+    /// Reports a warning for every checkpoint that was skipped.
+    fn warn_of_skipped(&self, fetched: &FetchedCheckpoint) {
+        let instead = match &fetched.found {
+            Some((record, _)) => format!("the one of step {} is used instead", record.step),
+            None => "the stage starts from its beginning".to_string(),
+        };
+        for SkippedCheckpoint { step, attempt, reason } in &fetched.skipped {
+            let text = format!("the resume point of step {step} (attempt {attempt}) is skipped: {reason}; {instead}");
+            self.reporter.report(AttemptMessage::Log { level: LogLevel::Warn, text });
+        }
+    }
     fn put(&self, step: u64, paths: &[PathBuf]) -> Result<()> {
         let store = self.store.with_outage(self.store.options().outage.min(OUTAGE_TIMEOUT));
         let mut files = Vec::new();

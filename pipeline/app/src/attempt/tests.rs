@@ -134,3 +134,36 @@ fn unstored_resume_point_is_a_warning() {
     };
     assert!(text.starts_with("the resume point of step 1 was not stored") && text.contains("read-only"), "{text}");
 }
+
+#[test]
+fn skipped_resume_points_are_warnings() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let files = scratch.path().join("files");
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("state.json"), "{}").unwrap();
+    let store = runtime.block_on(Store::open("memory://skipped-points", StoreOptions::default())).unwrap();
+    let unreadable = layout::checkpoint(&spec().stage_digest, 9, 1);
+    runtime.block_on(store.create(&unreadable, "{half".into())).unwrap();
+    let reporter = Arc::new(RecordingReporter::default());
+    let wait = StoreWait { handle: runtime.handle().clone(), killed: None };
+    let points = StoredCheckpoints::new(store, wait, &spec(), scratch.path().join("restored"), reporter.clone());
+    assert_eq!(points.latest().unwrap(), None);
+    points.save(5, &files).unwrap();
+    assert_eq!(points.latest().unwrap().map(|(step, _)| step), Some(5));
+    let messages = reporter.0.lock().unwrap();
+    let [
+        AttemptMessage::Log { level: LogLevel::Warn, text: alone },
+        AttemptMessage::Checkpoint { step: 5 },
+        AttemptMessage::Log { level: LogLevel::Warn, text: replaced },
+    ] = &messages[..]
+    else {
+        panic!("{messages:?}")
+    };
+    for text in [alone, replaced] {
+        let begins = text.starts_with("the resume point of step 9 (attempt 1) is skipped: ");
+        assert!(begins && text.contains(&format!("{unreadable} is damaged")), "{text}");
+    }
+    assert!(alone.ends_with("; the stage starts from its beginning"), "{alone}");
+    assert!(replaced.ends_with("; the one of step 5 is used instead"), "{replaced}");
+}

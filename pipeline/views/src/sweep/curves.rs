@@ -1,10 +1,10 @@
 //! Reads one learning curve of several instances. Of an instance that was taken from the cache, the curve of the run
 //! that made it.
 
+use crate::curves::of_stage;
 use crate::find;
 use futures::StreamExt as _;
 use trainyard_core::{Result, RunId, StageKey};
-use trainyard_engine::fold::StageView;
 use trainyard_runtime::curves as stored;
 use trainyard_store::Store;
 
@@ -40,8 +40,8 @@ pub async fn curves(store: &Store, run: &RunId, stages: &[String], name: Option<
     let (view, chosen) = (&view, stages.iter().take(MAX_INSTANCES).cloned().map(StageKey).collect::<Vec<_>>());
     let reads = futures::stream::iter(chosen).map(|key| async move {
         let Some(stage) = view.stage(&key) else { return Ok((key, stored::StageCurves::new())) };
-        let curves = of_instance(store, run, stage).await?;
-        Ok((key, curves))
+        let found = of_stage(store, run, stage).await?;
+        Ok((key, found.curves))
     });
     let read: Vec<Result<(StageKey, stored::StageCurves)>> = reads.buffered(AT_ONCE).collect().await;
     let read = read.into_iter().collect::<Result<Vec<_>>>()?;
@@ -58,16 +58,4 @@ pub async fn curves(store: &Store, run: &RunId, stages: &[String], name: Option<
     };
     let curves = read.into_iter().filter_map(curve).collect();
     Ok(SweepCurves { names, name: Some(name), curves })
-}
-
-async fn of_instance(store: &Store, run: &RunId, stage: &StageView) -> Result<stored::StageCurves> {
-    let attempts: Vec<_> = stage.attempts.iter().map(|attempt| attempt.number).collect();
-    if !attempts.is_empty() {
-        return stored::of_stage(store, run, stage.key(), &attempts).await;
-    }
-    let Some((digest, generation)) = stage.digest.as_ref().zip(stage.generation) else { return Ok(Default::default()) };
-    let Some(manifest) = store.manifest_at(digest, generation).await? else { return Ok(Default::default()) };
-    let made = &manifest.provenance;
-    let attempts: Vec<_> = (1..=made.attempt).collect();
-    stored::of_stage(store, &made.run, &made.stage, &attempts).await
 }

@@ -7,6 +7,7 @@ use super::draw::{draw_key, of_context};
 use super::job::{EpisodeJob, EpisodeLimits, EpisodeStart};
 use super::program_segments::ProgramSegments;
 use super::segment::ConversationSegment;
+use crate::native;
 use std::time::Duration;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::{AgentTurn, Environment, Episode, EpisodeStep, Observation, Outcome};
@@ -83,9 +84,7 @@ impl<'a> LiveEpisode<'a> {
         order: usize,
         seed: u64,
     ) -> Result<EpisodePoll<'a>> {
-        if !environment.tools().is_empty() {
-            model.chat.expect_tools()?;
-        }
+        native::expect_tools(model, environment)?;
         let mut conversation = TokenizedConversation::new(&model.chat, None);
         let program = if environment.prompts() {
             conversation.extend(&scaffolded(environment.prompt(problem)?, &job.scaffold))?;

@@ -8,7 +8,8 @@ use crate::session::AppSession;
 use serde_json::json;
 use std::collections::BTreeMap;
 use trainyard_core::Result;
-use trainyard_runtime::curves;
+use trainyard_views::curves::{self, StoredCurves};
+use trainyard_views::explain::HitOrigin;
 use trainyard_views::find;
 
 /// Prints a line for each curve, or all points as JSON.
@@ -17,20 +18,30 @@ pub fn show(session: &AppSession, run: &str, stage: &str, format: OutputFormat) 
         let run = find::run(&session.store, run).await?;
         let view = find::view(&session.store, &run).await?;
         let stage = find::stage(&view, stage)?;
-        let attempts: Vec<_> = stage.attempts.iter().map(|attempt| attempt.number).collect();
-        let found = curves::of_stage(&session.store, &run, stage.key(), &attempts).await?;
+        let found = curves::of_stage(&session.store, &run, stage).await?;
         Ok((stage.key().clone(), found))
     })?;
+    let StoredCurves { origin, curves: found } = found;
     match format {
         OutputFormat::Json => {
             let points = |(name, curve): (&String, &BTreeMap<u64, f64>)| {
                 (name.clone(), curve.iter().map(|(step, value)| json!([step, value])).collect::<Vec<_>>())
             };
             let points: BTreeMap<_, _> = found.iter().map(points).collect();
-            print_json(&json!({"stage": key, "curves": points}))?;
+            print_json(&json!({"stage": key, "origin": origin, "curves": points}))?;
         }
-        OutputFormat::Text if found.is_empty() => print_text(&format!("{key} reported no curves in this run")),
+        OutputFormat::Text if found.is_empty() => print_text(&match origin {
+            Some(HitOrigin { run, stage, .. }) => {
+                format!("{key} was taken from the cache; the store has no curves of stage {stage} of run {run}")
+            }
+            None => format!("{key} reported no curves in this run"),
+        }),
         OutputFormat::Text => {
+            if let Some(HitOrigin { run, stage, .. }) = origin {
+                print_text(&format!(
+                    "{key} was taken from the cache; these are the curves of stage {stage} of run {run}"
+                ));
+            }
             let rows: Vec<Vec<String>> = found.iter().map(|(name, curve)| row(name, curve)).collect();
             print_text(&table(&["curve", "points", "last step", "first", "last", "min", "max"], &rows));
         }

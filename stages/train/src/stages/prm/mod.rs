@@ -230,6 +230,7 @@ impl Prm {
                     &host,
                 )?;
                 let environment = native.map_or_else(|| environment.build(&host), Ok)?;
+                native::expect_tools(&policy.folder, &*environment)?;
                 let chance = Chance::new(config.seed).child("prm", &[]);
                 let labeled =
                     Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;

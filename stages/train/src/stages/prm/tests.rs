@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{
     context_in, digest_of, environment_options, half_trained, input, input_model, input_problems, input_trajectories,
-    outputs, run_stage, sums,
+    outputs, run_stage, sums, without_results,
 };
 use serde_json::json;
 use std::path::Path;
@@ -77,6 +77,18 @@ fn labels_come_from_continuations_and_the_head_learns_them() {
             == weight.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         assert!(same, "`{name}` is frozen");
     }
+}
+
+#[test]
+fn a_template_without_tool_results_is_rejected_before_the_first_rollout() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut context = context_in(folder.path(), 1, None);
+    input_model(&mut context, folder.path(), "model", &without_results());
+    // Without problems, no rollout would report the template.
+    input_problems(&mut context, folder.path(), "problems", &[]);
+    outputs(&mut context, folder.path(), &PORTS);
+    let error = run_stage::<Prm>(options(), &mut context).unwrap_err();
+    assert!(error.message.contains("cannot show tool results"), "{error}");
 }
 
 #[test]

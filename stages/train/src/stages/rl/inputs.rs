@@ -43,6 +43,7 @@ pub(super) fn open(parts: &TrainParts, opening: RlInputOptions<'_>, context: &St
     let mut policy = policy.with_template(&config.template)?;
     let native = native::environment(&parts.envs, &config.environment, &config.template, &mut policy.folder, &host)?;
     let environment = native.map_or_else(|| environment.build(&host), Ok)?;
+    native::expect_tools(&policy.folder, &*environment)?;
     let (policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
     let problems = problems::read(context.input("problems")?, "problems")?;
     if problems.is_empty() {

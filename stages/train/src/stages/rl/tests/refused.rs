@@ -1,6 +1,7 @@
 //! Tests rejected compositions, and changes that are allowed between attempts.
 
 use super::*;
+use crate::testing::without_results;
 
 #[test]
 fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
@@ -79,6 +80,18 @@ fn the_schema_names_parts_and_options() {
         assert!(text.contains(word), "{word}");
     }
     assert!(schema.get("required").is_none());
+}
+
+#[test]
+fn a_template_without_tool_results_is_rejected_before_the_problems_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut context = context_in(folder.path(), 1, None);
+    input_model(&mut context, folder.path(), "model", &without_results());
+    input_problems(&mut context, folder.path(), "problems", &[]);
+    outputs(&mut context, folder.path(), &["model", "trajectories", "report"]);
+    let options = json!({"environment": environment_options(), "steps": 1});
+    let error = run_stage::<Rl>(options, &mut context).unwrap_err();
+    assert!(error.message.contains("cannot show tool results"), "{error}");
 }
 
 #[test]
