@@ -269,8 +269,13 @@ pub fn without_results() -> ModelFolder {
     )
 }
 
+/// Template that describes tools and writes calls itself.
+pub const DESCRIBES_TOOLS: &str = "{{ tools | tojson if tools else '' }}{% for m in messages %}<|{{ m.role }}|>\
+    {{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|end|>\
+    {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
 /// Returns the half-trained model with another template.
-fn templated(source: &str) -> ModelFolder {
+pub fn templated(source: &str) -> ModelFolder {
     let model = half_trained();
     let chat = ChatEncoder::new(model.chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
     ModelFolder { chat: chat.with_stop_tokens(model.stop_tokens()), ..model.clone() }

@@ -212,6 +212,15 @@ impl Prm {
         let labels = context.scratch.join(ROWS);
         match (context.optional("problems"), context.optional("trajectories")) {
             (Some(problems), None) => {
+                let host = ToolHost::of_stage(context)?;
+                // A resumed attempt needs the tools in the encoder, too: rows without tokens are encoded with them.
+                let native = native::environment(
+                    &self.parts.envs,
+                    &config.environment,
+                    &config.template,
+                    &mut policy.folder,
+                    &host,
+                )?;
                 if let Some((state, folder)) = resumed {
                     std::fs::copy(folder.join(ROWS), &labels).map_err(|e| io_error(&labels, &e))?;
                     let rows = read_trajectories(&labels)?;
@@ -221,14 +230,6 @@ impl Prm {
                 let problems = problems::read(problems, "problems")?;
                 problems::expect_environment(&config.environment, &problems, "problems")?;
                 let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
-                let host = ToolHost::of_stage(context)?;
-                let native = native::environment(
-                    &self.parts.envs,
-                    &config.environment,
-                    &config.template,
-                    &mut policy.folder,
-                    &host,
-                )?;
                 let environment = native.map_or_else(|| environment.build(&host), Ok)?;
                 native::expect_tools(&policy.folder, &*environment)?;
                 let chance = Chance::new(config.seed).child("prm", &[]);

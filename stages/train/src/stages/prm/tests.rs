@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{
-    context_in, digest_of, environment_options, half_trained, input, input_model, input_problems, input_trajectories,
-    outputs, run_stage, sums, without_results,
+    DESCRIBES_TOOLS, context_in, digest_of, environment_options, half_trained, input, input_model, input_problems,
+    input_trajectories, outputs, run_stage, sums, templated, without_results,
 };
 use serde_json::json;
 use std::path::Path;
@@ -250,4 +250,32 @@ fn a_killed_training_ends_in_the_same_bytes_whether_labels_are_sampled_or_given(
         assert_eq!(digests(&straight), digests(&resumed));
         assert_eq!(straight.metrics, resumed.metrics);
     }
+}
+
+#[test]
+fn a_resumed_attempt_encodes_rows_without_tokens_with_the_tools_of_the_environment() {
+    let row = |problem: &str, label: f32| Trajectory {
+        id: format!("{problem}/0"),
+        problem_id: problem.into(),
+        messages: vec![Message::new("user", problem), Message::new("assistant", "7")],
+        step_labels: Some(vec![label]),
+        ..Trajectory::default()
+    };
+    let measured = [row("20+1", 1.0), row("21+1", 0.0), row("22+1", 1.0)];
+    let mut options = options();
+    options["checkpoint_every"] = json!(3);
+    let run = |folder: &Path, cancel_after: Option<usize>| {
+        let mut context = context_in(folder, 2, cancel_after);
+        input_model(&mut context, folder, "model", &templated(DESCRIBES_TOOLS));
+        input_problems(&mut context, folder, "problems", &sums(10, 3, 31));
+        input_trajectories(&mut context, folder, "evaluation", &measured);
+        outputs(&mut context, folder, &PORTS);
+        run_stage::<Prm>(options.clone(), &mut context).map(|()| context)
+    };
+    let (whole, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let straight = run(whole.path(), None).unwrap();
+    assert_eq!(run(killed.path(), Some(2)).err().unwrap().kind, ErrorKind::Cancelled);
+    let resumed = run(killed.path(), None).unwrap();
+    assert_eq!(straight.metrics, resumed.metrics);
+    assert_eq!(digest_of(straight.output("report").unwrap()), digest_of(resumed.output("report").unwrap()));
 }
