@@ -73,28 +73,12 @@ pub async fn show(store: &Store, run: &RunId, query: &StreamQuery) -> Result<Cur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{fold, hit};
     use serde_json::json;
     use std::collections::BTreeMap;
     use trainyard_core::attempt::AttemptMessage;
-    use trainyard_core::event::{Event, EventRecord};
     use trainyard_core::{Digest, Manifest, StageKey};
-    use trainyard_engine::fold::RunView;
     use trainyard_store::StoreOptions;
-
-    /// Returns the view of a run whose stage `sft` was taken from the cache.
-    fn hit(digest: &[u8]) -> RunView {
-        let event = Event::CacheHit {
-            stage: StageKey("sft".into()),
-            digest: Digest::of(digest),
-            generation: 0,
-            metrics: BTreeMap::new(),
-            comparisons: Vec::new(),
-            outputs: BTreeMap::new(),
-        };
-        let mut view = RunView::default();
-        view.apply(&EventRecord { at: 1, event });
-        view
-    }
 
     #[tokio::test]
     async fn curves_of_a_hit_are_those_of_the_run_that_made_it() {
@@ -113,11 +97,12 @@ mod tests {
             let line = serde_json::to_string(&point).unwrap() + "\n";
             store.put_chunk(&first, &made, attempt, AttemptStream::Metrics, 0, line.into()).await.unwrap();
         }
-        let found = of_stage(&store, &second, &hit(b"sft").stages[0]).await.unwrap();
+        let view = |digest: &[u8]| fold([(1, hit("sft", digest))]);
+        let found = of_stage(&store, &second, &view(b"sft").stages[0]).await.unwrap();
         let loss = BTreeMap::from([(1, 3.0), (2, 2.0)]);
         assert_eq!(found.curves, BTreeMap::from([("loss".to_string(), loss)]));
         assert_eq!(found.origin, Some(HitOrigin { run: first, stage: made, generation: 0 }));
-        let removed = of_stage(&store, &second, &hit(b"gone").stages[0]).await.unwrap();
+        let removed = of_stage(&store, &second, &view(b"gone").stages[0]).await.unwrap();
         assert_eq!(removed, StoredCurves { origin: None, curves: StageCurves::new() });
     }
 }

@@ -64,15 +64,14 @@ async fn manifest(store: &Store, stage: &StageView) -> Result<Option<Manifest>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{fold, hit};
     use serde_json::json;
-    use trainyard_core::event::{Event, EventRecord, GrantSummary};
+    use trainyard_core::event::{Event, GrantSummary};
     use trainyard_core::{Digest, StageKey};
     use trainyard_store::StoreOptions;
 
     fn view(events: Vec<Event>) -> RunView {
-        let mut view = RunView::default();
-        events.into_iter().for_each(|event| view.apply(&EventRecord { at: 1, event }));
-        view
+        fold(events.into_iter().map(|event| (1, event)))
     }
 
     #[tokio::test]
@@ -87,22 +86,14 @@ mod tests {
         }))
         .unwrap();
         store.publish(&manifest).await.unwrap();
-        let hit = |digest: &[u8]| Event::CacheHit {
-            stage: StageKey("sft".into()),
-            digest: Digest::of(digest),
-            generation: 0,
-            metrics: BTreeMap::new(),
-            comparisons: Vec::new(),
-            outputs: BTreeMap::new(),
-        };
         let run = RunId("second".into());
         let of = async |view: RunView| details(&store, &run, &view, &view.stages[0]).await.unwrap();
-        let found = of(view(vec![hit(b"sft")])).await;
+        let found = of(view(vec![hit("sft", b"sft")])).await;
         assert_eq!((found.config, found.kind_version), (Some(json!({"lr": 0.1})), Some(1)));
         assert_eq!((found.inputs["data"].len(), found.inputs["data"][0].output.as_str()), (1, "rows"));
         let origin = found.origin.unwrap();
         assert_eq!((origin.run.0.as_str(), origin.stage.0.as_str()), ("first", "sft[seed=1]"));
-        let removed = of(view(vec![hit(b"gone")])).await;
+        let removed = of(view(vec![hit("sft", b"gone")])).await;
         assert_eq!((removed.config, removed.origin), (None, None));
         assert_eq!(removed.explanation[0], "sft is hit");
     }

@@ -35,6 +35,18 @@ pub fn started(stage: &str, attempt: u32, pool: &str) -> Event {
     Event::AttemptStarted { stage, attempt, digest, pool: pool.into(), grant }
 }
 
+/// Returns the event of a stage that was taken from the cache.
+pub fn hit(stage: &str, digest: &[u8]) -> Event {
+    Event::CacheHit {
+        stage: key(stage),
+        digest: Digest::of(digest),
+        generation: 0,
+        metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
+        outputs: BTreeMap::new(),
+    }
+}
+
 /// Returns the view of a run with these events, each with its time.
 pub fn fold(events: impl IntoIterator<Item = (i64, Event)>) -> RunView {
     let mut view = RunView::default();

@@ -1,18 +1,17 @@
 //! Reads rows of a table by number, in one pass over the row groups that have them.
 
+use crate::decoded_batches::DecodedBatches;
 use crate::file::open;
 use crate::source::TableSource;
 use arrow_array::RecordBatch;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
+use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::file::metadata::ParquetMetaData;
 use trainyard_core::Result;
 
 /// Reader of chosen rows, batch by batch.
 pub struct ChosenRows {
-    source: TableSource,
-    reader: ParquetRecordBatchReader,
-    failed: bool,
+    batches: DecodedBatches,
 }
 
 impl ChosenRows {
@@ -30,8 +29,7 @@ impl ChosenRows {
         let mask = ProjectionMask::roots(builder.parquet_schema(), kept);
         let builder = builder.with_row_groups(groups).with_row_selection(selection);
         let builder = builder.with_projection(mask).with_batch_size(batch.max(1));
-        let reader = source.decode(|| builder.build())?;
-        Ok(Self { source, reader, failed: false })
+        Ok(Self { batches: DecodedBatches::build(source, builder)? })
     }
 }
 
@@ -39,13 +37,7 @@ impl Iterator for ChosenRows {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let reader = &mut self.reader;
-        let next = self.source.decode(|| reader.next().transpose());
-        self.failed = next.is_err();
-        next.transpose()
+        self.batches.next()
     }
 }
 
@@ -75,6 +67,7 @@ fn selection_of(metadata: &ParquetMetaData, rows: &[u64]) -> (Vec<usize>, RowSel
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::truncated_table;
     use crate::{BatchWriter, TableBuilder};
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
@@ -107,10 +100,7 @@ mod tests {
     #[test]
     fn truncated_files_are_errors_that_name_them() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data.parquet");
-        TableBuilder::new().i64("n", 0..250).write(&path).unwrap();
-        let bytes = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
+        let path = truncated_table(folder.path());
         let error = ChosenRows::open(&path, &["n"], &[1], 10).err().unwrap();
         assert!(error.message.contains("data.parquet"), "{error}");
     }

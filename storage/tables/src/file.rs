@@ -4,13 +4,14 @@
 //! cut into pieces. Pieces and row groups end at a number of rows, or earlier at a number of bytes: large rows are
 //! neither collected nor read in great numbers.
 
+use crate::decoded_batches::DecodedBatches;
 use crate::file_error::{unreadable, unwritable};
 use crate::row_bytes::bytes_before_rows;
 use crate::source::{TableBytes, TableSource};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
@@ -157,11 +158,9 @@ pub struct ReadSlice<'a> {
 
 /// Reads a Parquet file batch by batch.
 pub struct BatchReader {
-    source: TableSource,
     rows: u64,
     schema: SchemaRef,
-    reader: ParquetRecordBatchReader,
-    failed: bool,
+    batches: DecodedBatches,
 }
 
 impl BatchReader {
@@ -191,12 +190,11 @@ impl BatchReader {
             };
             schema = Arc::new(schema.project(&kept).map_err(|e| unreadable(source.path(), e))?);
         }
-        let reader = source.decode(|| builder.build())?;
-        Ok(Self { source, rows, schema, reader, failed: false })
+        Ok(Self { rows, schema, batches: DecodedBatches::build(source, builder)? })
     }
     /// Returns the path of the file, or the name of the object.
     pub fn path(&self) -> &Path {
-        self.source.path()
+        self.batches.path()
     }
     /// Returns the schema of the batches, with the file's metadata.
     pub fn schema(&self) -> SchemaRef {
@@ -212,13 +210,7 @@ impl Iterator for BatchReader {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let reader = &mut self.reader;
-        let next = self.source.decode(|| reader.next().transpose());
-        self.failed = next.is_err();
-        next.transpose()
+        self.batches.next()
     }
 }
 

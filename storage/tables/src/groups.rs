@@ -149,6 +149,7 @@ pub fn byte_count(source: impl Into<TableSource>) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::truncated_table;
     use crate::{BatchWriter, TableBuilder};
 
     #[test]
@@ -196,10 +197,7 @@ mod tests {
     #[test]
     fn truncated_files_are_errors_that_name_them() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data.parquet");
-        TableBuilder::new().i64("n", 0..250).write(&path).unwrap();
-        let bytes = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
+        let path = truncated_table(folder.path());
         let error = GroupReader::open(&path, None, BatchBounds::default()).err().unwrap();
         assert!(error.message.contains("data.parquet"), "{error}");
     }

@@ -26,6 +26,7 @@ pub mod builder;
 pub mod chosen_rows;
 pub mod complete_file;
 mod decode;
+mod decoded_batches;
 mod encode;
 pub mod errored_turns;
 pub mod export;

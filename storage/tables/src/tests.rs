@@ -4,7 +4,7 @@ use arrow_array::{ListArray, RecordBatch};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainyard_core::ErrorKind;
 
@@ -12,6 +12,15 @@ mod exports;
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
+}
+
+/// Writes a table that lacks its last bytes.
+pub(crate) fn truncated_table(folder: &Path) -> PathBuf {
+    let path = folder.join("data.parquet");
+    TableBuilder::new().i64("n", 0..250).write(&path).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
+    path
 }
 
 fn message() -> impl Strategy<Value = Message> {

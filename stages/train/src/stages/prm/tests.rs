@@ -33,6 +33,17 @@ fn context(folder: &Path) -> StageContext {
     context
 }
 
+/// Returns a labeled trajectory of one turn, without tokens.
+fn row(problem: &str, label: f32) -> Trajectory {
+    Trajectory {
+        id: format!("{problem}/0"),
+        problem_id: problem.into(),
+        messages: vec![Message::new("user", problem), Message::new("assistant", "7")],
+        step_labels: Some(vec![label]),
+        ..Trajectory::default()
+    }
+}
+
 #[test]
 fn labels_come_from_continuations_and_the_head_learns_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,13 +104,6 @@ fn a_template_without_tool_results_is_rejected_before_the_first_rollout() {
 
 #[test]
 fn quality_is_measured_on_the_evaluation_rows_alone() {
-    let row = |problem: &str, label: f32| Trajectory {
-        id: format!("{problem}/0"),
-        problem_id: problem.into(),
-        messages: vec![Message::new("user", problem), Message::new("assistant", "7")],
-        step_labels: Some(vec![label]),
-        ..Trajectory::default()
-    };
     let train: Vec<Trajectory> = (0..12).map(|i| row(&format!("{i}+1"), (i % 2) as f32)).collect();
     let measured = [row("20+1", 1.0), row("21+1", 0.0), row("22+1", 1.0)];
     // A row without labels is left out and counted.
@@ -254,13 +258,6 @@ fn a_killed_training_ends_in_the_same_bytes_whether_labels_are_sampled_or_given(
 
 #[test]
 fn a_resumed_attempt_encodes_rows_without_tokens_with_the_tools_of_the_environment() {
-    let row = |problem: &str, label: f32| Trajectory {
-        id: format!("{problem}/0"),
-        problem_id: problem.into(),
-        messages: vec![Message::new("user", problem), Message::new("assistant", "7")],
-        step_labels: Some(vec![label]),
-        ..Trajectory::default()
-    };
     let measured = [row("20+1", 1.0), row("21+1", 0.0), row("22+1", 1.0)];
     let mut options = options();
     options["checkpoint_every"] = json!(3);
