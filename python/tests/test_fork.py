@@ -49,6 +49,7 @@ class Started:
 
     def __init__(self, agent: str = AGENT, package: str = "import os\nLOADED = os.getpid()\n") -> None:
         self.home = tempfile.mkdtemp()
+        self.outputs = []
         self.packages = Path(self.home) / "packages"
         self.packages.mkdir()
         (self.packages / "slow_package.py").write_text(package)
@@ -71,7 +72,7 @@ class Started:
         return made
 
     def start(self, number: int, *arguments: str, folder: str = "", **variables: str):
-        """Starts a process; its standard output and error."""
+        """Starts a process; its standard output and error, open until `end`."""
         pipes = [os.pipe(), os.pipe()]
         variables = {"PATH": os.environ["PATH"], **variables}
         request = {"id": number, "folder": folder or self.folder(), "arguments": ["agent.py", *arguments]}
@@ -80,15 +81,19 @@ class Started:
         self.control.sendall(body)
         for _, write in pipes:
             os.close(write)
-        return [os.fdopen(read) for read, _ in pipes]
+        outputs = [os.fdopen(read) for read, _ in pipes]
+        self.outputs += outputs
+        return outputs
 
-    def said(self):
+    def message(self):
         return json.loads(self.lines.readline())
 
     def end(self) -> int:
         self.lines.close()
         self.control.close()
         code = self.process.wait(60)
+        for output in self.outputs:
+            output.close()
         shutil.rmtree(self.home)
         return code
 
@@ -97,12 +102,12 @@ class Started:
 class Forks(unittest.TestCase):
     def test_a_process_has_what_a_started_one_would_have(self):
         server = Started()
-        self.assertEqual(server.said(), {"ready": True})
+        self.assertEqual(server.message(), {"ready": True})
         seen = []
         for number in (1, 2):
             folder = server.folder()
             output, errors = server.start(number, "--fast", folder=folder, KEY=f"key-{number}")
-            pid = server.said()
+            pid = server.message()
             self.assertEqual(pid["id"], number)
             first, said = output.read().splitlines()
             self.assertEqual((first, errors.read()), ("printed", ""))
@@ -116,32 +121,32 @@ class Forks(unittest.TestCase):
             self.assertEqual((said["group"], said["input"], said["pid"]), (True, "", pid["pid"]))
             # Standard input, output and errors, and the list of the files itself.
             self.assertEqual(said["files"], 4)
-            self.assertEqual(server.said(), {"id": number, "status": 0})
+            self.assertEqual(server.message(), {"id": number, "status": 0})
             seen.append(said["random"])
         self.assertNotEqual(seen[0], seen[1])
         self.assertEqual(server.end(), 0)
 
     def test_an_exception_is_shown_without_the_frames_of_the_server(self):
         server = Started()
-        self.assertEqual(server.said(), {"ready": True})
+        self.assertEqual(server.message(), {"ready": True})
         _, errors = server.start(1, "fails")
-        server.said()
+        server.message()
         text = errors.read()
         self.assertTrue(text.startswith("Traceback (most recent call last):\n  File "), text)
         self.assertTrue(text.endswith("ValueError: no such luck\n") and "trainyard_fork" not in text, text)
-        self.assertEqual(server.said(), {"id": 1, "status": 1 << 8})
+        self.assertEqual(server.message(), {"id": 1, "status": 1 << 8})
         server.end()
 
-    def test_killed_processes_are_told_and_all_end_with_the_server(self):
+    def test_killed_processes_are_reported_and_all_end_with_the_server(self):
         server = Started()
-        self.assertEqual(server.said(), {"ready": True})
+        self.assertEqual(server.message(), {"ready": True})
         pids = []
         for number in (1, 2):
             output, _ = server.start(number, "waits")
-            pids.append(server.said()["pid"])
+            pids.append(server.message()["pid"])
             output.readline()
         os.killpg(pids[0], signal.SIGKILL)
-        self.assertEqual(server.said(), {"id": 1, "status": 9})
+        self.assertEqual(server.message(), {"id": 1, "status": 9})
         self.assertEqual(server.end(), 0)
         for _ in range(1000):
             if not os.path.exists(f"/proc/{pids[1]}"):
@@ -153,16 +158,16 @@ class Forks(unittest.TestCase):
         threads = "import threading, time\nLOADED = 1\n"
         threads += "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
         server = Started(package=threads)
-        self.assertIn("its imports started 1 threads", server.said()["unsafe"])
+        self.assertIn("its imports started 1 threads", server.message()["unsafe"])
         self.assertEqual(server.end(), 0)
 
     def test_a_failed_import_is_that_of_the_program(self):
-        server = Started(package="raise RuntimeError('no licence')\n")
-        self.assertEqual(server.said(), {"ready": True})
+        server = Started(package="raise RuntimeError('no license')\n")
+        self.assertEqual(server.message(), {"ready": True})
         _, errors = server.start(1)
-        server.said()
+        server.message()
         # The path of packages is a variable of the server, which forks keep.
-        self.assertIn("no licence", errors.read())
+        self.assertIn("no license", errors.read())
         server.end()
 
 
