@@ -81,7 +81,10 @@ fn seeds_are_pooled_and_kept() {
 
     recipes(&s, &["--write", "docs/systems.md"]).code(0).prints("1 recipes, 1 with results");
     let (index, page) = (s.read("docs/systems.md"), s.read("docs/systems/judged.md"));
-    assert!(index.contains("1 systems: **1 shown to help, 0 not shown, 0 harm**"), "{index}");
+    assert!(
+        index.contains("1 systems: **1 shown to help on a task, 0 to harm on one, 0 without a shown effect**"),
+        "{index}"
+    );
     assert!(index.contains("| **shown**: `void` 4.42 → 2.42, -2 [-2, -2]"), "{index}");
     for wanted in [
         "Fewer voids.",

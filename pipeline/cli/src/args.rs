@@ -146,8 +146,9 @@ index.html in a browser. A site file goes before the command: `trainyard --site 
   trainyard artifacts pin latest/rl/model --note \"in the paper\"
   trainyard artifacts gc --keep-last 3 --dry-run
 
-An artifact is named RUN/STAGE/OUTPUT, where RUN may be a tag, `latest` or `latest-success` (the newest
-run that succeeded), or DIGEST/OUTPUT with a stage digest or its first digits, as a run prints them.")]
+An artifact is named RUN/STAGE/OUTPUT, where RUN may be a tag, `latest` or `latest-success` (the
+newest run that succeeded), or DIGEST/OUTPUT with a stage digest or its first digits, as a run
+prints them.")]
     Artifacts(ArtifactsArgs),
     /// Search the messages of all trajectories of a run.
     ///

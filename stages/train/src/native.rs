@@ -68,7 +68,7 @@ pub fn problems(environment: &Value, template: &TemplateOptions) -> Vec<OptionPr
 mod tests {
     use super::*;
     use crate::model::PolicyModel;
-    use crate::testing::{DESCRIBES_TOOLS, demonstrations, environment_options, sums, tiny_model};
+    use crate::testing::{demonstrations, environment_options, sums, tiny_model};
     use trainyard_core::{Facts, WiredInputs};
     use trainyard_lm::backend::cpu::Cpu;
     use trainyard_lm::examples::tokenize;
@@ -97,12 +97,16 @@ mod tests {
         assert_eq!(problems(&chosen, &native), []);
     }
 
+    const OWN: &str = "{{ tools | tojson if tools else '' }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\
+        {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|end|>\
+        {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
     /// Fine-tuning on a demonstration of `data/synthesize` uses the same prompt tokens as the rollouts of `rl`.
     #[test]
     fn demonstrations_are_learned_under_the_prompts_of_rollouts() {
         let complete = |tools: ToolDescriptions| TemplateOptions { tools, ..TemplateOptions::default() };
         let native_model = tiny_model(16, 1, 1);
-        let template = ChatTemplate::new(DESCRIBES_TOOLS).unwrap();
+        let template = ChatTemplate::new(OWN).unwrap();
         let native_model = ModelFolder {
             chat: ChatEncoder::new(native_model.chat.tokenizer().clone(), template).unwrap(),
             ..native_model

@@ -269,11 +269,6 @@ pub fn without_results() -> ModelFolder {
     )
 }
 
-/// Template that describes tools and writes calls itself.
-pub const DESCRIBES_TOOLS: &str = "{{ tools | tojson if tools else '' }}{% for m in messages %}<|{{ m.role }}|>\
-    {{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|end|>\
-    {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
-
 /// Returns the half-trained model with another template.
 pub fn templated(source: &str) -> ModelFolder {
     let model = half_trained();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{
-    DESCRIBES_TOOLS, context_in, digest_of, environment_options, half_trained, input, input_model, input_problems,
-    input_trajectories, outputs, run_stage, sums, templated, without_results,
+    context_in, digest_of, environment_options, half_trained, input, input_model, input_problems, input_trajectories,
+    outputs, run_stage, sums, templated, without_results,
 };
 use serde_json::json;
 use std::path::Path;
@@ -258,12 +258,16 @@ fn a_killed_training_ends_in_the_same_bytes_whether_labels_are_sampled_or_given(
 
 #[test]
 fn a_resumed_attempt_encodes_rows_without_tokens_with_the_tools_of_the_environment() {
+    // The names alone, which are short.
+    let template = "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}<|{{ m.role }}|>\
+        {{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}\
+        <|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
     let measured = [row("20+1", 1.0), row("21+1", 0.0), row("22+1", 1.0)];
     let mut options = options();
     options["checkpoint_every"] = json!(3);
     let run = |folder: &Path, cancel_after: Option<usize>| {
         let mut context = context_in(folder, 2, cancel_after);
-        input_model(&mut context, folder, "model", &templated(DESCRIBES_TOOLS));
+        input_model(&mut context, folder, "model", &templated(template));
         input_problems(&mut context, folder, "problems", &sums(10, 3, 31));
         input_trajectories(&mut context, folder, "evaluation", &measured);
         outputs(&mut context, folder, &PORTS);
