@@ -26,8 +26,10 @@ package:
 
 # The same for systems with glibc 2.28 or newer, compiled and linked by zig (pip).
 package-portable target="x86_64-unknown-linux-gnu":
-    pip install --quiet cargo-zigbuild==0.24.1 ziglang==0.17.1
-    cargo zigbuild --locked --release --package trainyard --target {{target}}.2.28
+    python3 -m venv "${CARGO_TARGET_DIR:-target}/zig"
+    "${CARGO_TARGET_DIR:-target}/zig/bin/pip" install --quiet cargo-zigbuild==0.24.1 ziglang==0.17.1
+    PATH="$(realpath "${CARGO_TARGET_DIR:-target}")/zig/bin:$PATH" \
+        cargo zigbuild --locked --release --package trainyard --target {{target}}.2.28
     .ci/package --program "${CARGO_TARGET_DIR:-target}/{{target}}/release/trainyard" \
         --out "${CARGO_TARGET_DIR:-target}/package" --glibc 2.28
 
