@@ -1,6 +1,6 @@
 //! Shows the learning curves of a stage.
 
-use crate::explain::HitOrigin;
+use crate::explain::{HitOrigin, hit_manifest};
 use crate::stream_page::{StreamQuery, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,21 +45,15 @@ pub struct StoredCurves {
 /// Reads the curves of a stage over all its attempts. Of a stage that was taken from the cache, reads those of the run
 /// that made it. Errors: those of the store.
 pub async fn of_stage(store: &Store, run: &RunId, stage: &StageView) -> Result<StoredCurves> {
+    if let Some(manifest) = hit_manifest(store, stage).await? {
+        let made = &manifest.provenance;
+        let attempts: Vec<_> = (1..=made.attempt).collect();
+        let curves = curves::of_stage(store, &made.run, &made.stage, &attempts).await?;
+        return Ok(StoredCurves { origin: Some(HitOrigin::of(&manifest)), curves });
+    }
     let attempts: Vec<_> = stage.attempts.iter().map(|attempt| attempt.number).collect();
-    let published = stage.digest.as_ref().zip(stage.generation).filter(|_| attempts.is_empty());
-    let manifest = match published {
-        Some((digest, generation)) => store.manifest_at(digest, generation).await?,
-        None => None,
-    };
-    let Some(manifest) = manifest else {
-        let curves = curves::of_stage(store, run, stage.key(), &attempts).await?;
-        return Ok(StoredCurves { origin: None, curves });
-    };
-    let made = manifest.provenance;
-    let attempts: Vec<_> = (1..=made.attempt).collect();
-    let curves = curves::of_stage(store, &made.run, &made.stage, &attempts).await?;
-    let origin = HitOrigin { run: made.run, stage: made.stage, generation: manifest.generation };
-    Ok(StoredCurves { origin: Some(origin), curves })
+    let curves = curves::of_stage(store, run, stage.key(), &attempts).await?;
+    Ok(StoredCurves { origin: None, curves })
 }
 
 /// Shows a page of a stage's learning curves. Errors: invalid (no such run or stage), those of the store.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use trainyard_core::event::GrantSummary;
 use trainyard_core::units::format_size;
-use trainyard_core::{Result, RunId, StageKey};
+use trainyard_core::{Manifest, Result, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_engine::pool::IN_PROCESS;
 use trainyard_store::Store;
@@ -25,16 +25,27 @@ pub struct HitOrigin {
     pub generation: u32,
 }
 
+impl HitOrigin {
+    /// Returns the origin that a manifest names.
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        let made = &manifest.provenance;
+        Self { run: made.run.clone(), stage: made.stage.clone(), generation: manifest.generation }
+    }
+}
+
 /// Returns the run and stage that published the outputs of a cache hit; `None` for other stages, and if the manifest
 /// was removed. Errors: those of the store.
 pub async fn origin(store: &Store, stage: &StageView) -> Result<Option<HitOrigin>> {
-    let published = stage.digest.as_ref().zip(stage.generation).filter(|_| stage.status == StageStatus::Hit);
-    let Some((digest, generation)) = published else { return Ok(None) };
-    let manifest = store.manifest_at(digest, generation).await?;
-    Ok(manifest.map(|manifest| {
-        let made = manifest.provenance;
-        HitOrigin { run: made.run, stage: made.stage, generation }
-    }))
+    Ok(hit_manifest(store, stage).await?.as_ref().map(HitOrigin::of))
+}
+
+/// Returns the manifest that a cache hit found; `None` for other stages, and if the manifest was removed. Errors: those
+/// of the store.
+pub(crate) async fn hit_manifest(store: &Store, stage: &StageView) -> Result<Option<Manifest>> {
+    match stage.digest.as_ref().zip(stage.generation).filter(|_| stage.status == StageStatus::Hit) {
+        Some((digest, generation)) => store.manifest_at(digest, generation).await,
+        None => Ok(None),
+    }
 }
 
 /// Returns one line for each pool that other stages of the run hold, as in `pool gpu is held by sft (1 CPU, GPU 0)`.
