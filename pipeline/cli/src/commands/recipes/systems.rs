@@ -87,9 +87,8 @@ fn is_measured(evidence: &Evidence) -> bool {
     }
 }
 
-/// Formats the number of systems with each result. A system with several recipes may help on one task and harm on
-/// another one; it counts as both.
-fn count(rows: &[(&LoadedRecipe, Evidence)]) -> String {
+/// Returns the judged results of each system, over its recipes.
+fn results_by_system<'a>(rows: &'a [(&LoadedRecipe, Evidence)]) -> BTreeMap<&'a str, Vec<RecipeResult>> {
     let mut results: BTreeMap<&str, Vec<RecipeResult>> = BTreeMap::new();
     for (found, evidence) in rows {
         let of_system = results.entry(&found.recipe.system).or_default();
@@ -97,23 +96,28 @@ fn count(rows: &[(&LoadedRecipe, Evidence)]) -> String {
             of_system.extend(judgment.result);
         }
     }
+    results
+}
+
+/// Formats the number of systems with each result. A system may help on one task and harm on another one; it counts as
+/// both.
+fn count(results: &BTreeMap<&str, Vec<RecipeResult>>) -> String {
     let with = |result| results.values().filter(|of_system| of_system.contains(&result)).count();
-    let not_shown = |of_system: &&Vec<RecipeResult>| of_system.iter().all(|result| *result == RecipeResult::NotShown);
-    let judged = results.values().filter(|of_system| !of_system.is_empty());
+    let judged: Vec<_> = results.values().filter(|of_system| !of_system.is_empty()).collect();
+    let not_shown = judged.iter().filter(|of_system| of_system.iter().all(|r| *r == RecipeResult::NotShown)).count();
     format!(
-        "{} systems: **{} shown to help on a task, {} to harm on one, {} without a shown effect** by the protocol\nof \
-         [effects.md](effects.md). The effects of the other {} are not judged yet; their recipes show the mechanism \
-         alone.\n\n",
+        "{} systems: **{} shown to help on a task, {} to harm on one, {not_shown} without a shown effect** by the \
+         protocol\nof [effects.md](effects.md). The effects of the other {} are not judged yet; their recipes show the \
+         mechanism alone.\n\n",
         results.len(),
         with(RecipeResult::Shown),
         with(RecipeResult::Harm),
-        judged.clone().filter(not_shown).count(),
-        results.len() - judged.count()
+        results.len() - judged.len()
     )
 }
 
 fn index(rows: &[(&LoadedRecipe, Evidence)], pages: &Path, params: &[String]) -> String {
-    let mut text = format!("# Published systems\n\n{MARK}\n\n{}{HEAD}", count(rows));
+    let mut text = format!("# Published systems\n\n{MARK}\n\n{}{HEAD}", count(&results_by_system(rows)));
     if !params.is_empty() {
         let _ = writeln!(text, "Parameters of these runs: `{}`.\n", params.join("`, `"));
     }
@@ -181,3 +185,23 @@ the mechanism moved on one seed, and every guard that moved, with its 95% interv
 `trainyard recipes run NAME` runs one; with `-p mechanism=off` its arms are one computation.
 
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_that_helps_on_one_task_and_harms_on_another_counts_as_both() {
+        use RecipeResult::{Harm, NotShown, Shown};
+        let results = BTreeMap::from([
+            ("both", vec![Harm, Shown]),
+            ("better on one", vec![NotShown, Shown]),
+            ("no effect", vec![NotShown, NotShown]),
+            ("worse on one", vec![Harm, NotShown]),
+            ("not judged", Vec::new()),
+        ]);
+        let text = count(&results);
+        let wanted = "5 systems: **2 shown to help on a task, 2 to harm on one, 1 without a shown effect**";
+        assert!(text.starts_with(wanted) && text.contains("the other 1 are not judged yet"), "{text}");
+    }
+}
