@@ -53,7 +53,7 @@ fetch_npm() {
   has_network npm || { lacks "npm with a network" "${*:2} are not tested"; return 1; }
   mkdir -p "$1"
   (cd "$1" && echo '{"private": true}' >package.json &&
-    npm install --ignore-scripts --no-audit --no-fund --silent "${@:2}" >/dev/null) ||
+    again npm install --ignore-scripts --no-audit --no-fund --silent "${@:2}" >/dev/null) ||
     { echo "npm cannot install ${*:2}"; exit 1; }
 }
 
