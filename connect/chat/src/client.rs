@@ -340,8 +340,8 @@ fn is_request_fault(fault: &HttpFault) -> bool {
     matches!(fault.status, Some(400 | 413 | 414 | 422)) || fault.error.kind == ErrorKind::Data
 }
 
-/// Returns whether a name is that of a model and the date of its release: `gpt-4o-2024-08-06` or
-/// `claude-sonnet-4-20250514`. Services respond with such a name to one without a date.
+/// Returns whether a name is that of a model and the date of its release: `NAME-2024-08-06` or `NAME-20240806`.
+/// Services respond with such a name to one without a date.
 fn is_dated(name: &str, model: &str) -> bool {
     let Some(date) = name.strip_prefix(model).and_then(|rest| rest.strip_prefix('-')) else { return false };
     let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
